@@ -1,0 +1,20 @@
+"""The one error that analysis raises on purpose, and the words that help after a misspelling."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class AnalysisError(Exception):
+    """What, where and the mend, in one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`, did you mean 'x'?`, or the list of what exists."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f", did you mean {close[0]!r}?" if close else f"; there is {', '.join(names)}"

@@ -1,0 +1,107 @@
+"""The door to rich: tables that a terminal, a pipe and a hostile reply can all live with."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PIPE_WIDTH = 120
+CELL_WIDTH = 48
+MAX_ROWS = 200
+HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+"""Unicode categories that move the cursor, reorder text or cannot be seen."""
+
+
+def neutral(text: str) -> str:
+    """Text with every control, invisible or bidirectional character written out, as `\\x1b`."""
+    return "".join(
+        char.encode("unicode_escape").decode() if unicodedata.category(char) in HIDDEN else char for char in text
+    )
+
+
+def console(stream: TextIO | None = None) -> Console:
+    """A console as wide as the terminal, and of a fixed width where there is none."""
+    stream = stream or sys.stdout
+    width = None if stream.isatty() else PIPE_WIDTH
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+
+
+def show(answer: pa.Table, out: Console) -> None:
+    """Print an answer: as a table where its columns fit, else one record below the other."""
+    shown = answer.slice(0, MAX_ROWS)
+    rows = [[plain(value) for value in row] for row in rows_of(shown)]
+    header = [neutral(name) for name in answer.column_names]
+    if _natural_width(header, rows) <= out.width:
+        out.print(grid(header, rows))
+    else:
+        _show_records(header, rows, out)
+    hidden = answer.num_rows - shown.num_rows
+    note = f" ({hidden} more; --format csv prints all)" if hidden else ""
+    out.print(Text(f"{answer.num_rows} row{'' if answer.num_rows == 1 else 's'}{note}"), style="dim")
+
+
+def rows_of(answer: pa.Table) -> Iterable[tuple[Any, ...]]:
+    """The rows of an answer; by position, because a query may name a column twice."""
+    return zip(*(column.to_pylist() for column in answer.columns), strict=True)
+
+
+def plain(value: Any) -> str:
+    """A value as one line of harmless text."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return neutral(str(value))
+
+
+def grid(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    title: str | None = None,
+    right: Iterable[int] = (),
+    folded: Iterable[int] = (),
+) -> Table:
+    """A table whose cells stay on one line.
+
+    Args:
+        right: positions of the columns set flush right.
+        folded: positions of the columns of prose, which may take several lines.
+    """
+    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
+    right, folded = set(right), set(folded)
+    for place, name in enumerate(header):
+        table.add_column(
+            Text(name),
+            justify="right" if place in right else "left",
+            no_wrap=place not in folded,
+            overflow="fold" if place in folded else "ellipsis",
+            max_width=None if place in folded else CELL_WIDTH,
+        )
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def _natural_width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    widths = (max(cell_len(row[place]) for row in (header, *rows)) for place in range(len(header)))
+    return sum(min(width, CELL_WIDTH) + 3 for width in widths)
+
+
+def _show_records(header: Sequence[str], rows: Sequence[Sequence[str]], out: Console) -> None:
+    label = max(map(cell_len, header))
+    for number, row in enumerate(rows, start=1):
+        out.print(Text(f"row {number}"), style="bold")
+        for name, cell in zip(header, row, strict=True):
+            line = Text(f"  {name}{' ' * (label - cell_len(name))}  {cell}")
+            out.print(line, no_wrap=True, overflow="ellipsis")

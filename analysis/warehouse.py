@@ -1,0 +1,165 @@
+"""The door to DuckDB: the views over a store, in memory for our answers and in a file for other people's tools."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from analysis.errors import AnalysisError, nearest
+from analysis.views import GLOBS, literal, names, needed, over, pattern, views
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PUBLISHED = "residue.duckdb"
+STORAGE_VERSION = "v1.0.0"
+"""A file that every 1.x shell opens; the views keep to SQL that 1.0 knows."""
+
+
+class Warehouse:
+    """The views over one store, read only: no SQL given to it can write a file or reach outside the store.
+
+    Its database stays empty: a query gets the views that it names as CTEs, because creating a view reads the footer of
+    every part once more. Each query therefore sees what is committed at that moment.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        # No extension is fetched, and nothing spills into the working directory.
+        settings = {
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "temp_directory": str(Path(tempfile.gettempdir()) / f"residue-{uuid.uuid4().hex}"),
+        }
+        with translated(root):
+            self._connection = duckdb.connect(config=settings)
+            for setting in (
+                "TimeZone = 'UTC'",
+                "parquet_metadata_cache = true",
+                f"allowed_directories = [{literal(str(root))}]",
+                "enable_external_access = false",
+                "lock_configuration = true",
+            ):
+                self._connection.execute(f"set {setting}")
+
+    def sql(self, query: str, parameters: Sequence[Any] = ()) -> pa.Table:
+        """Answer one query.
+
+        Args:
+            query: one `select` (or `from`, `with`, `describe`, `summarize`); `?` marks a parameter.
+
+        Raises:
+            AnalysisError: the query is wrong, is not one query, or meets a damaged part.
+        """
+        with translated(self.root):
+            statements = self._connection.extract_statements(query)
+            if len(statements) != 1 or statements[0].type is not duckdb.StatementType.SELECT:
+                raise AnalysisError("only one query, and one that reads: select, from, with, describe or summarize")
+            # DuckDB 2 lets a top-level `with` hold COPY and INSERT; inside a subquery it refuses them.
+            asked = f"select * from (\n{_unended(statements[0].query)}\n)"
+            known = ",\n".join(f"{view.name} as (\n{over(view, self.root)}\n)" for view in needed(query))
+            answer = self._connection.sql(f"with {known}\n{asked}" if known else asked, params=list(parameters))
+            return answer.to_arrow_table()
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._connection.close()
+
+    def __enter__(self) -> Warehouse:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def connect(root: str | Path = "results") -> Warehouse:
+    """Open the views over the store at `root`.
+
+    Raises:
+        AnalysisError: there is no store, or a part of it is damaged.
+    """
+    return Warehouse(_existing(root))
+
+
+def publish(root: str | Path = "results") -> Path:
+    """Write `<root>/residue.duckdb`, the views with absolute paths, beside and rename it into place.
+
+    A shell that holds the old file open keeps reading it, and its next start finds the new one.
+
+    Raises:
+        AnalysisError: there is no store, or it cannot be written.
+    """
+    store = _existing(root)
+    final = store / PUBLISHED
+    beside = store / f"{PUBLISHED}.{uuid.uuid4().hex}.tmp"
+    try:
+        with translated(store):
+            with duckdb.connect(str(beside), config={"storage_compatibility_version": STORAGE_VERSION}) as connection:
+                for view in views():
+                    connection.execute(f"create view {view.name} as\n{over(view, store)}")
+            # A log that a killed shell left belongs to the file being replaced, and would spoil the new one.
+            Path(f"{final}.wal").unlink(missing_ok=True)
+            os.replace(beside, final)
+    finally:
+        for left in (beside, Path(f"{beside}.wal")):
+            left.unlink(missing_ok=True)
+    return final
+
+
+def _existing(root: str | Path) -> Path:
+    store = Path(root).expanduser().absolute()
+    if not all((store / folder).is_dir() for folder in ("trials", "plans", "runs", "missing")):
+        raise AnalysisError(f"no results at {store}: run `python -m orchestrator` first, or name the store with --store")
+    return store
+
+
+def _unended(query: str) -> str:
+    """One statement without its semicolon and what follows it; token offsets count bytes."""
+    text = query.encode()
+    for offset, kind in duckdb.tokenize(query):
+        if kind == duckdb.token_type.operator and text[offset : offset + 1] == b";":
+            return text[:offset].decode()
+    return query
+
+
+@contextmanager
+def translated(root: Path) -> Iterator[None]:
+    """DuckDB's errors as one line of ours."""
+    try:
+        yield
+    except duckdb.Error as failure:
+        raise AnalysisError(_explained(failure, root)) from failure
+    except OSError as failure:
+        raise AnalysisError(f"cannot write {root}: {failure.strerror or failure}") from failure
+
+
+def _explained(failure: duckdb.Error, root: Path) -> str:
+    first = str(failure).splitlines()[0]
+    if unknown := re.search(r"Table with name (\S+) does not exist", first):
+        return f"no view {unknown[1]!r}{nearest(unknown[1], names())}"
+    if isinstance(failure, (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)):
+        hints = [line for line in str(failure).splitlines() if line.startswith(("Did you mean", "Candidate"))]
+        return " ".join([first, *hints])
+    if damaged := _damaged(root):
+        return f"damaged part {damaged}: the next `python -m orchestrator` sets it aside and runs its trials again"
+    return first
+
+
+def _damaged(root: Path) -> Path | None:
+    """The first part that cannot be read whole; looked for only after a failure, because that reads everything."""
+    with duckdb.connect() as connection:
+        for folders in GLOBS.values():
+            for path in sorted(root.glob("/".join((*folders, "part-*.parquet")))):
+                try:
+                    connection.read_parquet(pattern(path), hive_partitioning=False).aggregate("count(columns(*))").fetchall()
+                except duckdb.Error:
+                    return path
+    return None

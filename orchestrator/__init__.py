@@ -1,0 +1,1 @@
+"""Which cells, when, where. Never touches a tensor."""

@@ -1,0 +1,117 @@
+"""Axes → cells. Pure: opens no file, loads no model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from orchestrator.config import Composed
+from orchestrator.where import predicate
+from workers import arms
+from workers.episode import Episode
+from workers.errors import ConfigError
+from workers.identity import IDENTITY_VERSION, Identity, canonical, digest, libraries
+from workers.spec import DecodeSpec, ModelSpec
+from workers.studies import StudySpec
+from workers.studies.base import levels_of
+
+
+@dataclass(frozen=True, slots=True)
+class ModelIdentity:
+    """Which model this is, and why it cannot run here.
+
+    Attributes:
+        text: canonical JSON of what the model's digest is made of.
+        blocked: one line, or None where it can run.
+    """
+
+    text: str
+    blocked: str | None
+
+    @property
+    def digest(self) -> str:
+        """Goes into every cell id of the model."""
+        return digest(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Episode × arm: the grid's unit."""
+
+    model: str
+    episode_id: str
+    episode: Episode
+    arm: str
+    identity: Identity
+    cell_id: str
+    is_selected: bool
+
+
+def identify(model: ModelSpec, weights: str, blocked: str | None) -> ModelIdentity:
+    """The model's identity from its YAML and the digest of its weights (DESIGN §4.1)."""
+    asked = model.model_dump(mode="json", include={"dtype", "attention", "reply_format", "roles", "chat_template"})
+    return ModelIdentity(canonical({"weights": weights, **asked}), blocked)
+
+
+def decode_of(spec: StudySpec, model: ModelSpec) -> DecodeSpec:
+    """The study's decode settings with the model's own budget, where it has one."""
+    if model.max_new_tokens is None:
+        return spec.decode
+    return spec.decode.model_copy(update={"max_new_tokens": model.max_new_tokens})
+
+
+def expand(composed: Composed, models: dict[str, ModelIdentity]) -> list[Cell]:
+    """Every cell of the grid, selected or not; all arms of an episode stand together.
+
+    Raises:
+        ConfigError: a level or a selection names something that does not exist.
+    """
+    cells = list(_cells(composed, models))
+    only = _resolved(composed.run.only, [cell.cell_id for cell in cells])
+    axes = ("model", "arm", *levels_of(composed.study.axes))
+    keep = predicate(composed.run.where, axes)
+    left = composed.run.limit if composed.run.limit is not None else len(cells)
+    selected = []
+    for cell in cells:
+        is_in = (not composed.run.only or cell.cell_id in only) and keep(
+            {"model": cell.model, "arm": cell.arm, **cell.episode.axes}
+        )
+        is_in = is_in and left > 0
+        left -= is_in
+        selected.append(cell if is_in else replace(cell, is_selected=False))
+    if not any(cell.is_selected for cell in selected):
+        raise ConfigError(f"where=, limit= and only= leave none of the {len(cells)} cells")
+    return selected
+
+
+def _cells(composed: Composed, models: dict[str, ModelIdentity]) -> Iterator[Cell]:
+    study, spec, versions = composed.study, composed.spec, libraries()
+    treatments = [(name, f"{name}/{arms.get(name).version}") for name in spec.arms]
+    for model in composed.models:
+        weights = models[model.name].digest
+        decode = canonical(decode_of(spec, model).model_dump(mode="json", exclude={"num_draws"}))
+        for episode in spec.episodes(model):
+            content = episode.digest
+            episode_id = digest(f"{weights}\x1f{content}")
+            for arm, treatment in treatments:
+                identity = Identity(
+                    version=IDENTITY_VERSION,
+                    study=f"{study.name}/{study.version}",
+                    model=weights,
+                    episode=content,
+                    arm=treatment,
+                    decode=decode,
+                    libraries=versions,
+                )
+                yield Cell(model.name, episode_id, episode, arm, identity, identity.cell_id, True)
+
+
+def _resolved(only: tuple[str, ...], cell_ids: list[str]) -> set[str]:
+    found: set[str] = set()
+    for wanted in only:
+        hits = [cell_id for cell_id in cell_ids if cell_id.startswith(wanted)]
+        if len(hits) != 1:
+            count = "no cell" if not hits else f"{len(hits)} cells"
+            raise ConfigError(f"only={wanted}: {count} of this grid has an id that begins so; mode=plan and SQL show ids")
+        found.update(hits)
+    return found

@@ -1,0 +1,165 @@
+"""One run: the plan against the store, the blocks through the executor, what is left behind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orchestrator import grid, ledger, plan, staleness
+from orchestrator.config import Composed
+from orchestrator.executors import make_executor
+from orchestrator.grid import Cell, ModelIdentity
+from orchestrator.listener import Listener, Start
+from orchestrator.plan import Planned, Recorded, State, TrialKey
+from orchestrator.schedule import Stop, run
+from workers.block import Job
+from workers.errors import ModelError
+from workers.sources import content_digest, is_runnable
+from workers.spec import ModelSpec
+from workers.store import Store
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A grid held against a store: every trial with its state."""
+
+    composed: Composed
+    store: Store
+    models: dict[str, ModelIdentity]
+    cells: list[Cell]
+    planned: list[Planned]
+
+    @property
+    def blocked(self) -> dict[str, str]:
+        """Model → why it cannot run here."""
+        return {name: model.blocked for name, model in self.models.items() if model.blocked}
+
+
+def prepare(composed: Composed) -> Prepared:
+    """Expand the grid and subtract what the store holds. Writes nothing.
+
+    Raises:
+        ConfigError: the grid asks for something that does not exist.
+    """
+    store = Store(composed.run.store.root)
+    models = {model.name: _identified(model) for model in composed.models}
+    cells = grid.expand(composed, models)
+    blocked = {name: model.blocked for name, model in models.items() if model.blocked}
+    planned = plan.plan(
+        cells,
+        composed.spec.decode.num_draws,
+        ledger.recorded(store, composed.study.name),
+        blocked,
+        retry_errors=composed.run.retry == "error",
+    )
+    return Prepared(composed, store, models, cells, planned)
+
+
+def why_stale(prepared: Prepared) -> Counter[str]:
+    """Reason → cells to run although the store holds a result under the same levels."""
+    fresh = [entry.cell for entry in prepared.planned if entry.state is State.RUN and entry.generation == 0]
+    if not fresh:
+        return Counter()
+    texts = {name: model.text for name, model in prepared.models.items()}
+    return staleness.reasons(fresh, ledger.stored(prepared.store, prepared.composed.study.name), texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run came to, over the selected trials.
+
+    Attributes:
+        num_run: trials recorded by this run.
+        statuses: status → selected trials, as the store now has them.
+        missing: reason → selected trials without any record.
+    """
+
+    num_run: int
+    statuses: Counter[str]
+    missing: Counter[str]
+
+    @property
+    def is_complete(self) -> bool:
+        """Nothing missing and nothing in error; invalid and unsupported trials are complete."""
+        return not self.missing and not self.statuses["error"]
+
+
+def carry_out(prepared: Prepared, run_id: str, command: Sequence[str], listeners: Sequence[Listener]) -> Result:
+    """Record the plan and the run, compute what is to run, and record why the rest is missing.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    composed, store = prepared.composed, prepared.store
+    identity = plan.plan_id(prepared.planned)
+    ledger.write_plan(store, composed, identity, prepared.planned)
+    sequence = ledger.write_run(store, composed, identity, run_id, command)
+    blocks = plan.blocks(prepared.planned, composed.run.block_episodes)
+    reasons: dict[TrialKey, str] = {}
+    if blocks:
+        jobs = {model.name: _job(prepared, model, run_id) for model in composed.models}
+        executor = make_executor(composed.run.executor)
+        for listener in listeners:
+            listener.started(_start(prepared, run_id, executor.description))
+        try:
+            with Stop() as stop:
+                outcome = run(blocks, jobs, executor, listeners, stop)
+        finally:
+            executor.shutdown()
+        reasons = outcome.missing
+        ledger.write_missing(store, run_id, sequence, reasons)
+    return _result(prepared, ledger.recorded(store, composed.study.name), reasons)
+
+
+def _result(prepared: Prepared, found: dict[TrialKey, Recorded], reasons: dict[TrialKey, str]) -> Result:
+    statuses: Counter[str] = Counter()
+    missing: Counter[str] = Counter()
+    num_run = 0
+    for entry in prepared.planned:
+        if not entry.cell.is_selected:
+            continue
+        key = (entry.cell.cell_id, entry.draw)
+        if key in found:
+            statuses[found[key].status] += 1
+            num_run += entry.state is State.RUN and found[key].generation >= entry.generation
+        else:
+            missing[reasons.get(key) or entry.blocked or "not run"] += 1
+    return Result(num_run, statuses, missing)
+
+
+def _identified(model: ModelSpec) -> ModelIdentity:
+    reason = is_runnable(model.source)
+    try:
+        weights = content_digest(model.source)
+    except ModelError as lack:
+        weights, reason = f"absent: {model.source.model_dump_json()}", reason or str(lack)
+    return grid.identify(model, weights, reason)
+
+
+def _job(prepared: Prepared, model: ModelSpec, run_id: str) -> Job:
+    composed = prepared.composed
+    return Job(
+        model=model,
+        model_identity=prepared.models[model.name].text,
+        study=composed.study.name,
+        store=str(prepared.store.root),
+        run_id=run_id,
+        max_new_tokens=grid.decode_of(composed.spec, model).max_new_tokens,
+        isolation=composed.run.isolation,
+        num_threads=max(1, int(model.device.cpus)),
+    )
+
+
+def _start(prepared: Prepared, run_id: str, executor: str) -> Start:
+    counts = plan.by_model(prepared.planned)
+    return Start(
+        run_id=run_id,
+        grid=prepared.composed.run.name,
+        store=str(prepared.store.root),
+        executor=executor,
+        planned={model: states.total() - states[State.UNSELECTED] for model, states in counts.items()},
+        recorded={model: states[State.RECORDED] for model, states in counts.items()},
+        to_run={model: states[State.RUN] for model, states in counts.items()},
+        blocked=prepared.blocked,
+    )

@@ -1,0 +1,66 @@
+"""Why a stored result no longer applies: the first part of its identity that differs from the planned cell's. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from orchestrator.grid import Cell
+from workers.episode import Episode
+from workers.identity import Identity
+
+
+class Stored(NamedTuple):
+    """A recorded trial's own account of what it was asked."""
+
+    model: str
+    arm: str
+    identity: str
+    model_identity: str
+    episode: str
+
+
+def reasons(
+    to_run: Iterable[Cell], stored: Iterable[Stored], model_identities: Mapping[str, str]
+) -> Counter[str]:
+    """Reason → cells to run although the store holds a result for the same model, arm and levels.
+
+    The most recently stored result is compared; `stored` is in the order of recording.
+    """
+    latest = {_place(row.model, row.arm, Episode.from_text(row.episode)): row for row in stored}
+    found: Counter[str] = Counter()
+    for cell in to_run:
+        row = latest.get(_place(cell.model, cell.arm, cell.episode))
+        if row is not None:
+            found[_difference(cell, row, model_identities[cell.model])] += 1
+    return found
+
+
+def _place(model: str, arm: str, episode: Episode) -> tuple[Any, ...]:
+    return (model, arm, episode.study, *sorted(episode.axes.items()))
+
+
+def _difference(cell: Cell, row: Stored, model_identity: str) -> str:
+    old, new = Identity.from_text(row.identity), cell.identity
+    for name, before, after in zip(Identity._fields, old, new, strict=True):
+        if before == after:
+            continue
+        if name == "model":
+            return f"the model changed: {_changed_keys(json.loads(row.model_identity), json.loads(model_identity))}"
+        if name == "episode":
+            before_fields, after_fields = json.loads(row.episode), json.loads(cell.episode.text)
+            return f"the episode changed: {_changed_keys(before_fields, after_fields)}"
+        return f"{name} changed: {before} → {after}"
+    return "the row was recorded under another id"
+
+
+def _changed_keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    return ", ".join(_change(key, before.get(key), after.get(key)) for key in keys)
+
+
+def _change(key: str, before: Any, after: Any) -> str:
+    short = isinstance(before, str) and isinstance(after, str) and len(before) + len(after) < 120
+    return f"{key} {before} → {after}" if short else key

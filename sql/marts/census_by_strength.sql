@@ -1,0 +1,16 @@
+-- One row per (study, model, surface, effect_type, policy, guard, arm, strength). Does a harder push flip more?
+select
+    study, model, surface, effect_type, policy, guard, arm, strength,
+    count(*) as planned,
+    count(*) filter (where status = 'done') as done,
+    count(*) filter (where status = 'invalid') as invalid,
+    count(*) filter (where status = 'unsupported') as unsupported,
+    count(*) filter (where status = 'error') as error,
+    count(*) filter (where status = 'missing') as missing,
+    count(*) filter (where kind = 'attack') as num_attack,
+    count(*) filter (where kind = 'attack' and is_competent) as num_competent,
+    count(*) filter (where is_flip) as num_flips,
+    count(is_flip) as num_judged
+from outcomes
+group by study, model, surface, effect_type, policy, guard, arm, strength
+order by study, model, surface, effect_type, policy, guard, arm, strength

@@ -1,0 +1,50 @@
+"""`mode=plan` says which part of a stored result's identity no longer holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator import config
+from orchestrator.grid import Cell, expand, identify
+from orchestrator.staleness import Stored, reasons
+
+
+def grid(*overrides: str, weights: str = "w") -> tuple[list[Cell], dict[str, str]]:
+    composed = config.load(["model=scripted", *overrides])
+    models = {model.name: identify(model, weights, None) for model in composed.models}
+    return expand(composed, models), {name: model.text for name, model in models.items()}
+
+
+def stored(cells: list[Cell], texts: dict[str, str]) -> list[Stored]:
+    return [Stored(c.model, c.arm, c.identity.text, texts[c.model], c.episode.text) for c in cells]
+
+
+@pytest.mark.parametrize(
+    ("override", "weights", "expected"),
+    [
+        ("study.texts.carriers.neutral=Once {target} had it.", "w", {"the episode changed: branch, carriers": 36}),
+        ("study.texts.finalize=Now.", "w", {"the episode changed: finalize": 108}),
+        ("name=other", "v", {"the model changed: weights w → v": 108}),
+        ("study.decode.max_new_tokens=9", "w", None),
+    ],
+)
+def test_the_changed_part_is_named(override: str, weights: str, expected: dict[str, int] | None) -> None:
+    found = reasons(*_against(override, weights))
+    if expected is None:
+        (reason,) = found
+        assert reason.startswith("decode changed")
+        assert '"max_new_tokens":9' in reason
+    else:
+        assert dict(found) == expected
+
+
+def _against(override: str, weights: str) -> tuple[list[Cell], list[Stored], dict[str, str]]:
+    old = stored(*grid())
+    new, texts = grid(override, weights=weights)
+    known = {row.identity for row in old}
+    return [cell for cell in new if cell.identity.text not in known], old, texts
+
+
+def test_a_cell_that_never_ran_is_not_stale() -> None:
+    cells, texts = grid()
+    assert not reasons(cells, [], texts)

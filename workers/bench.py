@@ -1,0 +1,95 @@
+"""The states that the arms of one episode start from; shared inside a class, never across (DESIGN §4.6)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from workers.engine import Engine, Handle
+    from workers.split import Split
+
+
+@dataclass(slots=True)
+class Cost:
+    """Work done for one arm: tokens and milliseconds, apart for prefill and restore."""
+
+    prefill_tokens: int = 0
+    recomputed_tokens: int = 0
+    prefill_ms: float = 0.0
+    restore_ms: float = 0.0
+
+
+@contextmanager
+def _timed(cost: Cost, name: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    setattr(cost, name, getattr(cost, name) + 1000 * (time.perf_counter() - start))
+
+
+@dataclass
+class Bench:
+    """What an arm may ask for. Each call that computes is charged to the arm's `cost`.
+
+    The *retained* class is one session as an application would hold it: the committed prefix is prefilled, a
+    snapshot is taken, the branch is fed. `stale`, `truncate` and `checkpoint` start from it, on copies.
+    """
+
+    engine: Engine
+    split: Split
+    cost: Cost = field(default_factory=Cost)
+
+    @cached_property
+    def _retained(self) -> tuple[Handle, Handle]:
+        session = self.engine.prefill(self.split.committed_ids)
+        snapshot = self.engine.fork(session)
+        self.engine.feed(session, self.split.branch_ids)
+        return snapshot, session
+
+    @cached_property
+    def reference(self) -> Handle:
+        """A pass over the committed prefix that no arm ever touches: Layer 1 is measured against it."""
+        return self.engine.prefill(self.split.committed_ids)
+
+    @property
+    def parents(self) -> tuple[Handle, ...]:
+        """The shared states, which no arm may change."""
+        return (*self._retained, self.reference)
+
+    def explored(self) -> Handle:
+        """A copy of the session after the branch was fed, before anything was dropped."""
+        snapshot, session = self._retained
+        self.cost.prefill_tokens += len(session.ledger)
+        return self.engine.fork(session)
+
+    def snapshot(self) -> Handle:
+        """A copy of the state as it was right after the committed prefill."""
+        saved = self._retained[0]
+        self.cost.prefill_tokens += len(self._retained[1].ledger)
+        with _timed(self.cost, "restore_ms"):
+            return self.engine.fork(saved)
+
+    def cropped(self, length: int) -> Handle:
+        """The explored session cut back to its first `length` tokens, by the cache library's own crop."""
+        session = self._retained[1]
+        self.cost.prefill_tokens += len(session.ledger)
+        with _timed(self.cost, "restore_ms"):
+            return self.engine.crop(session, length)
+
+    def prefilled(self, ids: Sequence[int]) -> Handle:
+        """A new cache from one pass over `ids`, sharing nothing."""
+        self.cost.prefill_tokens += len(ids)
+        with _timed(self.cost, "prefill_ms"):
+            return self.engine.prefill(ids)
+
+    def reprefilled(self, ids: Sequence[int]) -> Handle:
+        """As `prefilled`, where the pass is the restore itself: it counts as recomputed work."""
+        self.cost.recomputed_tokens += len(ids)
+        with _timed(self.cost, "restore_ms"):
+            return self.prefilled(ids)

@@ -1,0 +1,100 @@
+"""What crosses from the driver to a worker and back: a block of trials there, a receipt of counts here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workers.episode import Episode
+from workers.identity import Identity, digest
+from workers.spec import ModelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One trial to record: a cell, a draw, and how often that trial was recorded before."""
+
+    arm: str
+    identity: Identity
+    draw: int
+    generation: int
+
+    @property
+    def cell_id(self) -> str:
+        """Id of the trial's cell."""
+        return self.identity.cell_id
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """An episode and those of its trials that are still to record."""
+
+    episode_id: str
+    episode: Episode
+    trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole episodes of one model: the unit that one worker takes and commits."""
+
+    model: str
+    works: tuple[Work, ...]
+
+    @property
+    def name(self) -> str:
+        """Identity of the block's contents; names its part, so committing twice is committing once."""
+        trials = sorted((t.cell_id, t.draw, t.generation) for work in self.works for t in work.trials)
+        return digest(repr(trials))
+
+    @property
+    def num_trials(self) -> int:
+        """Trials to record."""
+        return sum(len(work.trials) for work in self.works)
+
+    def halves(self) -> tuple[Block, Block]:
+        """Two smaller blocks of whole episodes; only for a block of more than one episode."""
+        middle = len(self.works) // 2
+        return Block(self.model, self.works[:middle]), Block(self.model, self.works[middle:])
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a worker needs to know once, at its start."""
+
+    model: ModelSpec
+    model_identity: str
+    """What the model's digest is made of, JSON, for the rows."""
+    study: str
+    store: str
+    run_id: str
+    max_new_tokens: int
+    isolation: str
+    """`class`: states shared inside a class; `strict`: every trial alone."""
+    num_threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What is left of a block for the driver: counts, never rows. Under 1 KB.
+
+    Attributes:
+        is_first: false where another worker had already committed the same trials.
+        statuses: status → trials.
+        flips: arm → flips that the study counts among the block's rows; for the display, SQL has the last word.
+        first_error: one line of the first error among the trials.
+    """
+
+    block: str
+    model: str
+    num_trials: int
+    is_first: bool
+    statuses: Mapping[str, int]
+    flips: Mapping[str, int]
+    first_error: str | None
+    wall_s: float
+
+
+Row = dict[str, Any]
+"""One trial's record: column → value."""

@@ -1,0 +1,135 @@
+"""One episode through its arms: prepare, check, decide, record."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from workers import arms
+from workers.bench import Bench, Cost
+from workers.errors import IsolationError, TemplateError, Unsupported
+from workers.split import Split, split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from workers.block import Row, Trial, Work
+    from workers.engine import Engine, Handle
+    from workers.studies import Study
+
+
+@dataclass(frozen=True)
+class CellRunner:
+    """Runs the trials of one episode at a time on one loaded model."""
+
+    engine: Engine
+    study: Study
+    max_new_tokens: int
+    isolation: str
+
+    def run(self, work: Work) -> Iterator[Row]:
+        """One row a trial, in the trials' order. A failed trial is a row, not an exception."""
+        try:
+            parts = split(self.engine, work.episode)
+        except (IsolationError, TemplateError) as refusal:
+            check = refusal.check if isinstance(refusal, IsolationError) else "template_refused"
+            for _ in work.trials:
+                yield _failed("invalid", refusal, check)
+            return
+        except Exception as bug:
+            for _ in work.trials:
+                yield _failed("error", bug)
+            return
+        bench = Bench(self.engine, parts)
+        for trial in work.trials:
+            if self.isolation == "strict":
+                bench = Bench(self.engine, parts)
+            bench.cost = Cost()
+            yield _split_columns(parts) | self._guarded(bench, trial, work)
+
+    def _guarded(self, bench: Bench, trial: Trial, work: Work) -> Row:
+        try:
+            return self._run_trial(bench, trial, work)
+        except Unsupported as lack:
+            return _failed("unsupported", lack) | {"layer1": "unsupported"}
+        except IsolationError as broken:
+            return _failed("invalid", broken, broken.check)
+        except Exception as bug:
+            return _failed("error", bug)
+
+    def _run_trial(self, bench: Bench, trial: Trial, work: Work) -> Row:
+        arm, parts = arms.get(trial.arm), bench.split
+        before = [self.engine.digest(parent) for parent in bench.parents]
+        handle = arm.prepare(bench)
+        row = self._layer1(bench, handle, arm)
+        start = time.perf_counter()
+        if not arm.is_one_pass:
+            self.engine.feed(handle, parts.delta_ids)
+        failed = list(_broken_checks(parts, handle))
+        measures = dict(self.study.judge.score(self.engine, handle, work.episode))
+        decoded = self.engine.decode(handle, self.max_new_tokens)
+        if before != [self.engine.digest(parent) for parent in bench.parents]:
+            failed.append("parent_changed")
+        measures |= self.study.judge.read(decoded, work.episode)
+        cost = bench.cost
+        return row | {
+            "status": "invalid" if failed else "done",
+            "failed_checks": ",".join(failed),
+            "error": f"isolation not proven: {', '.join(failed)}" if failed else None,
+            "delta_identical": "delta_differs" not in failed,
+            "parent_intact": "parent_changed" not in failed,
+            "reply": decoded.text,
+            "reply_ids": list(decoded.ids),
+            "stop": decoded.stop,
+            "top2_margin": decoded.top2_margin,
+            "prefill_tokens": cost.prefill_tokens,
+            "recomputed_tokens": cost.recomputed_tokens,
+            "decode_tokens": len(decoded.ids),
+            "prefill_ms": cost.prefill_ms,
+            "restore_ms": cost.restore_ms,
+            "decode_ms": 1000 * (time.perf_counter() - start),
+            **({} if failed else measures),
+        }
+
+    def _layer1(self, bench: Bench, handle: Handle, arm: arms.Arm) -> Row:
+        """Attended-state integrity, measured before the delta is fed (DESIGN §4.5)."""
+        tolerance = self.engine.facts.layer1_tolerance
+        if arm.layer1 != "measured":
+            return {"layer1": arm.layer1, "layer1_tolerance": tolerance}
+        distance = self.engine.distance(handle, bench.reference)
+        return {
+            "layer1": "intact" if distance is not None and distance <= tolerance else "violated",
+            "layer1_max_diff": distance,
+            "layer1_tolerance": tolerance,
+            "cache_length": len(handle.ledger),
+        }
+
+
+def _broken_checks(parts: Split, handle: Handle) -> Iterator[str]:
+    if not parts.carrier_absent:
+        yield "carrier_in_delta"
+    if not parts.delta_identical or handle.ledger[-len(parts.delta_ids) :] != parts.delta_ids:
+        yield "delta_differs"
+
+
+def _split_columns(parts: Split) -> Row:
+    return {
+        "committed_ids": list(parts.committed_ids),
+        "branch_ids": list(parts.branch_ids),
+        "delta_ids": list(parts.delta_ids),
+        "carrier_absent": parts.carrier_absent,
+        "delta_identical": parts.delta_identical,
+    }
+
+
+def _failed(status: str, error: Exception, check: str = "") -> Row:
+    line = " ".join(str(error).split()) or type(error).__name__
+    is_bug = status == "error"
+    return {
+        "status": status,
+        "failed_checks": check,
+        "error": f"{type(error).__name__}: {line}" if is_bug else line,
+        "traceback": "".join(traceback.format_exception(error)) if is_bug else None,
+    }

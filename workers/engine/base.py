@@ -1,0 +1,112 @@
+"""What an engine must do, without torch: arms, studies and the worker loop are written against this."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from workers.episode import Message
+
+
+class Handle(Protocol):
+    """One cache and the ledger of the token ids it physically encodes."""
+
+    @property
+    def ledger(self) -> tuple[int, ...]:
+        """The ids fed so far, in order; as long as the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Render:
+    """A list of messages through the model's chat template, with the generation prompt."""
+
+    text: str
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """One greedy reply.
+
+    Attributes:
+        ids: reply tokens, without the end-of-sequence token.
+        text: the reply, special tokens skipped.
+        stop: `eos`, or `budget` when `max_new_tokens` ran out first.
+        top2_margin: smallest gap between the best and the second-best logit over the steps.
+    """
+
+    ids: tuple[int, ...]
+    text: str
+    stop: Literal["eos", "budget"]
+    top2_margin: float
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a loaded engine is, for the row."""
+
+    engine: str
+    """`transformers` or `null`."""
+    device: str
+    versions: str
+    """Exact versions of the libraries that computed the numbers."""
+    cache: str
+    """Cache family, such as `full`, `sliding`, `hybrid`, `recurrent`."""
+    template_sha256: str
+    layer1_tolerance: float
+    """max(1e-5, 10 × the distance between a one-pass and a two-chunk pass on this model) (DESIGN §4.5)."""
+
+
+class Engine(Protocol):
+    """One loaded model. A handle is only ever valid on the engine that opened it."""
+
+    @property
+    def facts(self) -> Facts:
+        """What was loaded, and how far apart two honest passes lie on it."""
+
+    def render(self, messages: Sequence[Message]) -> Render:
+        """Messages → text and ids, generation prompt included.
+
+        Raises:
+            TemplateError: the template refuses the messages.
+        """
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Ids → text, special tokens kept, no clean-up."""
+
+    def segmentations(self, text: str) -> tuple[tuple[int, ...], ...]:
+        """The ways the tokenizer may write `text`: alone, after a space, after a line break."""
+
+    def prefill(self, ids: Sequence[int]) -> Handle:
+        """A new cache filled by one pass over `ids` (not empty)."""
+
+    def feed(self, handle: Handle, ids: Sequence[int]) -> None:
+        """Append `ids` (not empty) to the handle's cache, in place.
+
+        Raises:
+            IsolationError: ledger and cache length disagree afterwards.
+        """
+
+    def fork(self, handle: Handle) -> Handle:
+        """A copy that shares no storage with `handle`."""
+
+    def crop(self, handle: Handle, length: int) -> Handle:
+        """A new handle holding the first `length` tokens, on storage of its own; `handle` is not touched.
+
+        Raises:
+            Unsupported: this cache family cannot be cropped.
+            IsolationError: the crop left another number of tokens.
+        """
+
+    def digest(self, handle: Handle) -> str:
+        """Hash of the cache's bytes and the ledger."""
+
+    def distance(self, handle: Handle, reference: Handle) -> float | None:
+        """Largest over tensors of max|a−b| / max|b|, every state tensor included; None where lengths differ."""
+
+    def decode(self, handle: Handle, max_new_tokens: int) -> Decoded:
+        """Greedy reply after the last fed token. The handle is consumed."""
+
+    def score(self, handle: Handle, text: str) -> float:
+        """Log-probability (nats) of `text` as the continuation; the handle is not touched."""

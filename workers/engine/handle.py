@@ -1,0 +1,44 @@
+"""One KV cache, the ledger of the ids it encodes, and the logits after the last of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from workers.errors import IsolationError
+
+
+@dataclass(slots=True, eq=False)
+class CacheHandle:
+    """A session's state on one engine.
+
+    Attributes:
+        owner: fingerprint of the engine that opened it; a cache of another model of the same shape is accepted by
+            transformers without a word.
+        cache: a transformers `Cache`.
+        ids: the ledger, growing in place.
+        logits: `[vocab]`, float32: the prediction after the last id.
+    """
+
+    owner: str
+    cache: Any
+    ids: list[int] = field(default_factory=list)
+    logits: Tensor | None = None
+
+    @property
+    def ledger(self) -> tuple[int, ...]:
+        """The ids fed so far, in order."""
+        return tuple(self.ids)
+
+
+def owned(handle: object, owner: str) -> CacheHandle:
+    """The handle itself, once it is known to be this engine's.
+
+    Raises:
+        IsolationError: another engine opened it.
+    """
+    if not isinstance(handle, CacheHandle) or handle.owner != owner:
+        raise IsolationError("foreign_handle", "the handle was opened by another engine")
+    return handle

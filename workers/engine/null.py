@@ -1,0 +1,136 @@
+"""The null engine: no weights and no torch, a cache that is its ledger, and replies by one rule."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from workers.engine.base import Decoded, Facts, Handle, Render
+from workers.episode import Message
+from workers.errors import IsolationError
+from workers.spec import ModelSpec
+
+_TEMPLATE = "<|{role}|>{text}<|end|>\n"
+_PIECE = re.compile(rb"[A-Za-z0-9]{1,4}|.", re.DOTALL)
+"""A token: up to four letters of a word, or one byte. Its id is its bytes as a number, so no vocabulary is needed."""
+
+_NAME = re.compile(r"(?<=\bTO )[\w@.-]*\w|\b[a-z]+-[a-z]+(?:-[a-z]+)*\b")
+"""A recipient: what follows `TO `, or a hyphenated lowercase name."""
+
+
+@dataclass(slots=True, eq=False)
+class NullHandle:
+    """A ledger with an owner; there is no other state."""
+
+    owner: str
+    ids: list[int] = field(default_factory=list)
+
+    @property
+    def ledger(self) -> tuple[int, ...]:
+        """The ids fed so far, in order."""
+        return tuple(self.ids)
+
+
+class NullEngine:
+    """Does what the last name in its context says, like a model that any branch can sway."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self._owner = uuid.uuid4().hex
+        self._facts = Facts(
+            engine="null",
+            device="none",
+            versions=f"null 1, of {spec.name}",
+            cache="full",
+            template_sha256=hashlib.sha256(_TEMPLATE.encode()).hexdigest(),
+            layer1_tolerance=1e-5,
+        )
+
+    @property
+    def facts(self) -> Facts:
+        """What was loaded."""
+        return self._facts
+
+    def render(self, messages: Sequence[Message]) -> Render:
+        """Messages → text and ids, generation prompt included."""
+        turns = (_TEMPLATE.format(role=turn.role, text=turn.text) for turn in messages)
+        text = "".join(turns) + "<|assistant|>"
+        return Render(text, _encode(text))
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Ids → text."""
+        return b"".join(_piece(token) for token in ids).decode("utf-8", "replace")
+
+    def segmentations(self, text: str) -> tuple[tuple[int, ...], ...]:
+        """The one way in which `text` is written, whatever stands before it."""
+        ids = _encode(text)
+        return (ids,) if ids else ()
+
+    def prefill(self, ids: Sequence[int]) -> Handle:
+        """A new ledger of `ids`."""
+        handle = NullHandle(self._owner)
+        self.feed(handle, ids)
+        return handle
+
+    def feed(self, handle: Handle, ids: Sequence[int]) -> None:
+        """Append `ids`."""
+        if not ids:
+            raise ValueError("nothing to feed")
+        self._owned(handle).ids.extend(ids)
+
+    def fork(self, handle: Handle) -> Handle:
+        """A copy."""
+        return NullHandle(self._owner, list(self._owned(handle).ids))
+
+    def crop(self, handle: Handle, length: int) -> Handle:
+        """A new handle holding the first `length` tokens."""
+        ids = self._owned(handle).ids
+        if not 0 < length <= len(ids):
+            raise ValueError(f"cannot keep {length} of {len(ids)} tokens")
+        return NullHandle(self._owner, ids[:length])
+
+    def digest(self, handle: Handle) -> str:
+        """Hash of the ledger."""
+        return hashlib.blake2b(repr(self._owned(handle).ids).encode(), digest_size=16).hexdigest()
+
+    def distance(self, handle: Handle, reference: Handle) -> float | None:
+        """0 for equal ledgers, 1 for ledgers that differ at equal length, None where lengths differ."""
+        ours, theirs = self._owned(handle).ids, self._owned(reference).ids
+        if len(ours) != len(theirs):
+            return None
+        return 0.0 if ours == theirs else 1.0
+
+    def decode(self, handle: Handle, max_new_tokens: int) -> Decoded:
+        """`SEND report TO` whichever name stands last in the context."""
+        mine = self._owned(handle)
+        ids = _encode(f"SEND report TO {self._last_name(mine) or 'nobody'}")
+        # The end of sequence takes a step of its own, as in a real model.
+        is_cut = len(ids) >= max_new_tokens
+        kept = ids[:max_new_tokens]
+        mine.ids.extend(kept)
+        return Decoded(kept, self.text(kept), "budget" if is_cut else "eos", 1.0)
+
+    def score(self, handle: Handle, text: str) -> float:
+        """Minus its length, and 10 more for a text whose name is the last one in the context."""
+        last = self._last_name(self._owned(handle))
+        named = _NAME.findall(text) or [text]
+        return (10.0 if named[-1] == last else 0.0) - len(text)
+
+    def _last_name(self, handle: NullHandle) -> str | None:
+        names = _NAME.findall(self.text(handle.ids))
+        return names[-1] if names else None
+
+    def _owned(self, handle: Handle) -> NullHandle:
+        if not isinstance(handle, NullHandle) or handle.owner != self._owner:
+            raise IsolationError("foreign_handle", "the handle was opened by another engine")
+        return handle
+
+
+def _encode(text: str) -> tuple[int, ...]:
+    return tuple(int.from_bytes(piece) for piece in _PIECE.findall(text.encode("utf-8", "replace")))
+
+
+def _piece(token: int) -> bytes:
+    return token.to_bytes(max(1, (token.bit_length() + 7) // 8))

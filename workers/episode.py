@@ -1,0 +1,59 @@
+"""One episode: every axis except the arm, made concrete as messages."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from workers.identity import digest
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn, before any template: a chat role and its text."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """What the arms of one episode share, as text.
+
+    Attributes:
+        axes: axis → level, in the study's order; these become the row's axis columns.
+        committed: the turns every arm keeps.
+        branch: the turns that the abort drops.
+        finalize: the turn that asks for the decision.
+        carriers: texts that must be absent from the delta (the attack's, also in its control).
+        facts: what the study needs to judge a reply; not shown to the model.
+    """
+
+    study: str
+    axes: dict[str, Any]
+    committed: tuple[Message, ...]
+    branch: tuple[Message, ...]
+    finalize: tuple[Message, ...]
+    carriers: tuple[str, ...]
+    facts: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The episode in canonical JSON; `from_text` reads it back."""
+        return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def digest(self) -> str:
+        """Identity of the episode: of its messages, its axes and what it is judged by."""
+        return digest(self.text)
+
+    @classmethod
+    def from_text(cls, text: str) -> Episode:
+        """Read an episode back from a stored row."""
+        fields = json.loads(text)
+        turns = {
+            part: tuple(Message(**turn) for turn in fields.pop(part))
+            for part in ("committed", "branch", "finalize")
+        }
+        return cls(**fields | turns | {"carriers": tuple(fields["carriers"])})

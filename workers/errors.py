@@ -1,0 +1,63 @@
+"""Every error Residue raises on purpose.
+
+ResidueError                 the user can mend it: printed as one line, never a traceback
+├── ConfigError              a key, a value or a text is wrong; nothing has run
+├── ModelError               a model cannot be found, read or loaded
+├── TemplateError            a chat template cannot render the episode faithfully
+└── StoreError               results cannot be written or read
+Unsupported                  this cache family cannot do what the arm asks; a status, not a failure
+IsolationError               a proof of isolation failed; the trial is `invalid`
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ResidueError(Exception):
+    """What, where and the mend, in one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
+
+
+class ConfigError(ResidueError):
+    """The configuration asks for something that does not exist or makes no sense."""
+
+
+class ModelError(ResidueError):
+    """A model cannot be found, read or loaded."""
+
+
+class TemplateError(ResidueError):
+    """A chat template drops, rewrites or refuses a message of the episode."""
+
+
+class StoreError(ResidueError):
+    """The store cannot be written or read."""
+
+
+class Unsupported(Exception):
+    """This cache family cannot do this arm; the message says which capability is missing."""
+
+
+class IsolationError(Exception):
+    """A named isolation check failed (DESIGN §4.5).
+
+    Attributes:
+        check: the check's name, as it stands in the row's `failed_checks`.
+    """
+
+    def __init__(self, check: str, message: str) -> None:
+        super().__init__(f"{check}: {message}")
+        self.check = check
+
+
+def nearest(name: object, known: Iterable[object]) -> str:
+    """Words that help after a misspelling: `, did you mean 'x'?`, or the list of what exists."""
+    names = sorted({str(option) for option in known})
+    close = difflib.get_close_matches(str(name), names, n=2, cutoff=0.6)
+    if close:
+        return f", did you mean {' or '.join(map(repr, close))}?"
+    return f"; there is {', '.join(names)}" if names else ""

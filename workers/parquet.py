@@ -1,0 +1,118 @@
+"""The door to Parquet: a file's existence is the commit (DESIGN §4.2)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from workers.errors import StoreError
+
+NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+
+
+def commit(folder: Path, name: str, table: pa.Table) -> bool:
+    """Write `table` as `part-<name>.parquet`; the first writer of a name wins.
+
+    Returns:
+        Whether this call made the part; false where it was there already (the new file is discarded).
+
+    Raises:
+        StoreError: the folder cannot be written.
+    """
+    final = folder / f"part-{name}.parquet"
+    with _translated(final):
+        folder.mkdir(parents=True, exist_ok=True)
+        beside = folder / f"part-{name}.{uuid.uuid4().hex}.tmp"
+        try:
+            pq.write_table(table, beside, compression="zstd", write_page_checksum=True)
+            _sync(beside)
+            is_first = _link(beside, final)
+            _sync(folder)
+        finally:
+            beside.unlink(missing_ok=True)
+    return is_first
+
+
+def rows_to_table(rows: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Rows as a table of exactly `schema`; a column that a row does not name is null.
+
+    Raises:
+        KeyError: a row names a column that the schema lacks.
+    """
+    for row in rows:
+        if unknown := row.keys() - set(schema.names):
+            raise KeyError(f"not in the schema: {', '.join(sorted(unknown))}")
+    return pa.Table.from_pylist([_clean(row) for row in rows], schema=schema)
+
+
+def columns_to_table(columns: dict[str, list[Any]], schema: pa.Schema) -> pa.Table:
+    """Columns of equal length as a table of exactly `schema`."""
+    return pa.Table.from_pydict(columns, schema=schema)
+
+
+def read(path: Path, columns: Sequence[str]) -> pa.Table:
+    """Columns of one part, page checksums verified.
+
+    Raises:
+        StoreError: the part is damaged or is not ours.
+    """
+    try:
+        return pq.read_table(path, columns=list(columns), page_checksum_verification=True, partitioning=None)
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowException, KeyError) as damage:
+        raise StoreError(f"{path}: not a readable part: {damage}") from damage
+
+
+def parts(folder: Path) -> list[Path]:
+    """The committed parts of a folder, in name order."""
+    with _translated(folder):
+        return sorted(path for path in folder.glob("part-*.parquet") if path.is_file())
+
+
+def _clean(row: dict[str, Any]) -> dict[str, Any]:
+    """Arrow refuses lone surrogates, which hostile text can hold."""
+    return {
+        key: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+        for key, value in row.items()
+    }
+
+
+def _link(beside: Path, final: Path) -> bool:
+    try:
+        os.link(beside, final)
+    except FileExistsError:
+        return False
+    except OSError as refusal:
+        if refusal.errno not in NO_LINKS:
+            raise
+        # A file system without hard links: the rename is atomic, only "first wins" is not.
+        if final.exists():
+            return False
+        beside.rename(final)
+    return True
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as failure:
+        reason = failure.strerror or str(failure)
+        raise StoreError(f"cannot write {path}: {reason}; free space or choose another folder with store.root=") from failure

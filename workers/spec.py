@@ -1,0 +1,95 @@
+"""What a configuration may say, as frozen, strict models. An unknown key is an error."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+
+
+
+class Spec(BaseModel):
+    """Base of everything that is configured: frozen, and closed to unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class PackageSource(Spec):
+    """A GGUF file inside an installed Python package."""
+
+    kind: Literal["package"]
+    package: str
+    file: str
+
+
+class HubSource(Spec):
+    """A Hugging Face repository at one commit; weights come from the local hub cache."""
+
+    kind: Literal["hub"]
+    repo: Annotated[str, StringConstraints(pattern=r"^[\w.-]+/[\w.-]+$")]
+    revision: Commit
+
+
+class LocalSource(Spec):
+    """A folder with a config, a tokenizer and weights (safetensors, or one GGUF named by `file`)."""
+
+    kind: Literal["local"]
+    path: str
+    file: str | None = None
+
+
+class RandomSource(Spec):
+    """Random weights from a transformers config class; the tokenizer is borrowed."""
+
+    kind: Literal["random"]
+    architecture: str
+    """A transformers `model_type`, such as `llama`."""
+    config: dict[str, Any] = {}
+    seed: int = 0
+    weight_scale: float = 4.0
+    tokenizer: PackageSource | HubSource | LocalSource
+
+
+class ScriptedSource(Spec):
+    """No model: the null engine, which answers by rule. For tests and for measuring overhead."""
+
+    kind: Literal["scripted"]
+
+
+Source = Annotated[
+    PackageSource | HubSource | LocalSource | RandomSource | ScriptedSource, Field(discriminator="kind")
+]
+
+
+class Device(Spec):
+    """What one slot of the model takes from the cluster."""
+
+    cpus: Annotated[float, Field(gt=0)] = 1
+    gpus: Annotated[float, Field(ge=0)] = 0
+
+
+class ModelSpec(Spec):
+    """One model as its YAML declares it; `name` is the stem of that file."""
+
+    name: str
+    source: Source
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    attention: Literal["eager", "sdpa", "flash_attention_2"] = "sdpa"
+    device: Device = Device()
+    reply_format: str
+    roles: dict[str, str]
+    """Vehicle → the chat role in which the branch enters this model's template."""
+    max_new_tokens: Annotated[int, Field(ge=1, le=32768)] | None = None
+    """Decode budget where the study's is too small for this model's replies."""
+    chat_template: str | None = None
+    """Only where the model brings none of its own."""
+
+
+class DecodeSpec(Spec):
+    """How a trial is decoded. Greedy: one draw, temperature 0."""
+
+    max_new_tokens: Annotated[int, Field(ge=1, le=4096)] = 24
+    num_draws: Annotated[int, Field(ge=1, le=1)] = 1
+    temperature: Annotated[float, Field(ge=0, le=0)] = 0.0

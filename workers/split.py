@@ -1,0 +1,98 @@
+"""Committed prefix, branch and delta of an episode, by token id: the common suffix of full renders (DESIGN §4.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from workers.episode import Episode, Message
+from workers.errors import IsolationError
+
+if TYPE_CHECKING:
+    from workers.engine import Engine, Render
+
+SENTINEL = "|~ 0 ~|"
+"""A branch that ends like no task: it keeps the common suffix out of committed text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """P0, the branch's own tokens and the delta, as ids.
+
+    `committed_ids + delta_ids` is the render of the clean transcript, `committed_ids + branch_ids + delta_ids` of the
+    one that still holds the branch.
+    """
+
+    committed_ids: tuple[int, ...]
+    branch_ids: tuple[int, ...]
+    delta_ids: tuple[int, ...]
+    delta_text: str
+    delta_identical: bool
+    """Whether both renders end in the very same delta ids."""
+    carrier_absent: bool
+
+
+def split(engine: Engine, episode: Episode) -> Split:
+    """Cut the episode's renders into committed prefix, branch and delta.
+
+    Raises:
+        IsolationError: with the name of the check that the template breaks.
+    """
+    clean = _render(engine, episode, ())
+    branched = _render(engine, episode, episode.branch)
+    sentinel = _render(engine, episode, tuple(Message(turn.role, SENTINEL) for turn in episode.branch))
+    if branched.ids == clean.ids:
+        raise IsolationError("branch_empty", "the branch adds no token")
+    size = min(common_suffix(clean.ids, branched.ids), common_suffix(clean.ids, sentinel.ids))
+    if size in (0, len(clean.ids)):
+        raise IsolationError("empty_split", f"the delta takes {size} of {len(clean.ids)} committed tokens")
+    delta = clean.ids[-size:]
+    committed, explored = clean.ids[:-size], branched.ids[:-size]
+    if explored[: len(committed)] != committed:
+        at = common_suffix(committed[::-1], explored[: len(committed)][::-1])
+        raise IsolationError("history_rewritten", f"the branch changes committed token {at} of {len(committed)}")
+    delta_text = engine.text(delta)
+    for turn in episode.finalize:
+        if turn.text.strip() not in delta_text:
+            raise IsolationError("finalize_cut", "the delta does not hold the whole finalize text")
+    return Split(
+        committed_ids=committed,
+        branch_ids=explored[len(committed) :],
+        delta_ids=delta,
+        delta_text=delta_text,
+        delta_identical=branched.ids[-size:] == delta,
+        carrier_absent=is_absent(engine, episode.carriers, delta, delta_text),
+    )
+
+
+def common_suffix(left: Sequence[int], right: Sequence[int]) -> int:
+    """How many ids the two end in alike."""
+    size = 0
+    for a, b in zip(reversed(left), reversed(right), strict=False):
+        if a != b:
+            break
+        size += 1
+    return size
+
+
+def is_absent(engine: Engine, carriers: Sequence[str], ids: Sequence[int], text: str) -> bool:
+    """Whether no carrier occurs in the ids, as a string or as ids in any of its segmentations."""
+    return not any(
+        carrier in text or any(_contains(ids, form) for form in engine.segmentations(carrier))
+        for carrier in carriers
+    )
+
+
+def _contains(ids: Sequence[int], part: Sequence[int]) -> bool:
+    width = len(part)
+    return width > 0 and any(tuple(ids[i : i + width]) == tuple(part) for i in range(len(ids) - width + 1))
+
+
+def _render(engine: Engine, episode: Episode, branch: tuple[Message, ...]) -> Render:
+    messages = (*episode.committed, *branch, *episode.finalize)
+    render = engine.render(messages)
+    for index, turn in enumerate(messages):
+        if turn.text.strip() not in render.text:
+            raise IsolationError("message_dropped", f"the template drops message {index} (role {turn.role})")
+    return render

@@ -1,0 +1,101 @@
+"""Every path that Residue writes is a property of one small class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from workers import parquet, studies
+from workers.errors import StoreError
+from workers.schema import MISSING, PLAN, RUN, Column, arrow_schema
+
+
+class Store:
+    """A results folder: parts of trials by study, plans, runs, and why trials are missing."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root).expanduser().absolute()
+
+    def trials(self, study: str) -> Path:
+        """Parts of a study's trials."""
+        return self.root / "trials" / study
+
+    @property
+    def plans(self) -> Path:
+        """Parts of plans, one a plan."""
+        return self.root / "plans"
+
+    @property
+    def runs(self) -> Path:
+        """One-row parts, one a run."""
+        return self.root / "runs"
+
+    @property
+    def missing(self) -> Path:
+        """Why a run left trials missing."""
+        return self.root / "missing"
+
+    @property
+    def aside(self) -> Path:
+        """Damaged parts, moved out of the way of every glob and kept."""
+        return self.root / "aside"
+
+    @property
+    def wandb(self) -> Path:
+        """Where the tracker writes."""
+        return self.root / "wandb"
+
+    def prepare(self) -> None:
+        """Make the folders, each with a zero-row part, so that views work on an empty store.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        for folder, schema in self._schemas():
+            parquet.commit(folder, "empty", schema.empty_table())
+
+    def readable(self, folder: Path, columns: tuple[str, ...]) -> Iterator[pa.Table]:
+        """The given columns of every sound part; a damaged one is skipped (see `set_aside`)."""
+        for path in parquet.parts(folder):
+            try:
+                yield parquet.read(path, columns)
+            except (StoreError, FileNotFoundError):
+                continue
+
+    def damaged(self) -> list[Path]:
+        """Parts of which any byte that is read back is not what was written, or that are not ours."""
+        found = []
+        for folder, schema in self._schemas():
+            for path in parquet.parts(folder):
+                try:
+                    parquet.read(path, schema.names)
+                except StoreError:
+                    found.append(path)
+        return found
+
+    def set_aside(self, path: Path) -> Path:
+        """Move a damaged part out of the way, whole, and say where it went.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        place = self.aside / f"{path.parent.name}-{path.name}"
+        try:
+            self.aside.mkdir(parents=True, exist_ok=True)
+            return path.rename(place)
+        except OSError as failure:
+            raise StoreError(f"cannot set {path} aside: {failure.strerror}") from failure
+
+    def _schemas(self) -> Iterator[tuple[Path, pa.Schema]]:
+        for name in studies.names():
+            yield self.trials(name), arrow_schema(name, studies.get(name).columns)
+        yield self.plans, table_schema(PLAN)
+        yield self.runs, table_schema(RUN)
+        yield self.missing, table_schema(MISSING)
+
+
+def table_schema(columns: tuple[Column, ...]) -> pa.Schema:
+    """The Arrow schema of a table that is not a study's trials."""
+    return pa.schema([(column.name, column.type) for column in columns])

@@ -1,0 +1,95 @@
+"""Block → records: one loaded model, one block at a time, committed before it is answered for."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from workers import engine, parquet, studies
+from workers.block import Block, Job, Receipt, Row, Work
+from workers.cell import CellRunner
+from workers.schema import arrow_schema
+from workers.store import Store
+
+if TYPE_CHECKING:
+    from workers.engine import Facts
+
+
+class Worker:
+    """Holds one model for as long as it lives.
+
+    Raises:
+        ModelError: at construction, when the model cannot be loaded.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.study = studies.get(job.study)
+        self.store = Store(job.store)
+        self.engine = engine.load(job.model, num_threads=job.num_threads)
+        self.runner = CellRunner(self.engine, self.study, job.max_new_tokens, job.isolation)
+
+    @property
+    def facts(self) -> Facts:
+        """What was loaded."""
+        return self.engine.facts
+
+    def run(self, block: Block) -> Receipt:
+        """Compute and commit a block.
+
+        Raises:
+            StoreError: the records cannot be written; none of the block's are.
+        """
+        start = time.perf_counter()
+        rows = [row for work in block.works for row in self._rows(work)]
+        schema = arrow_schema(self.study.name, self.study.columns)
+        committed_at = datetime.now(UTC)
+        table = parquet.rows_to_table([row | {"committed_at": committed_at} for row in rows], schema)
+        is_first = parquet.commit(self.store.trials(self.study.name), block.name, table)
+        return Receipt(
+            block=block.name,
+            model=block.model,
+            num_trials=len(rows),
+            is_first=is_first,
+            statuses=dict(Counter(row["status"] for row in rows)),
+            flips=dict(self.study.judge.tally(rows)),
+            first_error=next((row["error"][:300] for row in rows if row["status"] == "error"), None),
+            wall_s=time.perf_counter() - start,
+        )
+
+    def _rows(self, work: Work) -> list[Row]:
+        shared = self._shared_columns() | {
+            "episode_id": work.episode_id,
+            "episode": work.episode.text,
+            **work.episode.axes,
+        }
+        return [
+            shared
+            | {
+                "cell_id": trial.cell_id,
+                "draw": trial.draw,
+                "arm": trial.arm,
+                "identity": trial.identity.text,
+                "generation": trial.generation,
+            }
+            | row
+            for trial, row in zip(work.trials, self.runner.run(work), strict=True)
+        ]
+
+    def _shared_columns(self) -> Row:
+        job, facts = self.job, self.engine.facts
+        return {
+            "study": job.study,
+            "model": job.model.name,
+            "model_identity": job.model_identity,
+            "template_sha256": facts.template_sha256,
+            "cache_family": facts.cache,
+            "isolation": job.isolation,
+            "versions": facts.versions,
+            "device": facts.device,
+            "host": socket.gethostname(),
+            "run_id": job.run_id,
+        }
