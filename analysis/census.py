@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import groupby
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -17,75 +16,149 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 SETTING = ("study", "surface", "effect_type", "policy", "guard")
-WORDS = ("neutral", "suggestive", "imperative")
-"""Strengths from weak to strong; other levels follow by name."""
-REFERENCES = ("stale", "text_present", "cold", "fresh")
-"""Arms in the order of the argument; others follow by name."""
+STATUSES = ("done", "invalid", "unsupported", "error", "missing")
+ORDER = ("neutral", "suggestive", "imperative", "stale", "text_present", "fresh", "cold")
+"""Strengths from weak to strong, arms in the order of the argument; other words follow by name."""
+ALL, NOTHING = "all models", "–"
 
 
 def show_census(warehouse: Warehouse, out: Console) -> None:
-    """Print the census of a store, one group of tables per setting, then coverage."""
+    """Print the census of a store, a few tables per setting, then the coverage of every grid."""
     census = _rows(warehouse, "from census")
-    levels = {axis: _rows(warehouse, f"from census_by_{axis}") for axis in ("strength", "vehicle")}
-    for setting, found in groupby(sorted(census, key=_setting), key=_setting):
-        rows = sorted(found, key=_order)
-        here = {axis: [row for row in cut if _setting(row) == setting] for axis, cut in levels.items()}
-        out.print(Text(neutral("  ".join(f"{name}={value}" for name, value in zip(SETTING, setting, strict=True)))))
+    cuts = {axis: _rows(warehouse, f"from census_by_{axis}") for axis in ("strength", "vehicle")}
+    for setting in sorted({_setting(row) for row in census}):
+        out.print(Text(neutral("  ".join(setting))), "\n", sep="")
+        rows = _with_totals([row for row in census if _setting(row) == setting])
+        here = {
+            axis: _with_totals([row for row in cut if _setting(row) == setting], axis) for axis, cut in cuts.items()
+        }
         for table in (_flips(rows, here), _replies(rows), _isolation(rows)):
-            out.print(table)
-    _show_coverage(warehouse, out)
+            out.print(table, "\n", sep="")
+    out.print(coverage_table(warehouse, "coverage_by_model", ("grid", "model")), "\n", sep="")
+    out.print(Text(_coverage_line(census)))
 
 
-def _flips(rows: list[Row], levels: dict[str, list[Row]]) -> Table:
-    cuts = [(axis, level) for axis, cut in levels.items() for level in _levels(row[axis] for row in cut)]
+def coverage_table(warehouse: Warehouse, view: str, keys: Sequence[str]) -> Table:
+    """The rows of a coverage mart, the reasons on as many lines as they need."""
+    header = [*keys, "planned", *STATUSES, "why missing"]
+    names = [*keys, "planned", *STATUSES, "missing_reasons"]
+    lines = [[plain(row[name]) for name in names] for row in _rows(warehouse, f"from {view}")]
+    numbers = range(len(keys), len(keys) + 1 + len(STATUSES))
+    return grid(header, lines, title="Coverage", right=numbers, folded=[len(names) - 1])
+
+
+def _flips(rows: list[Row], cuts: dict[str, list[Row]]) -> Table:
+    columns = [(axis, level) for axis, cut in cuts.items() for level in _levels(row[axis] for row in cut)]
     found = {
-        (row["model"], row["arm"], axis, row[axis]): _of(row["num_flips"], row["num_judged"])
-        for axis, cut in levels.items()
+        (row["model"], row["arm"], axis, row[axis]): _of(row, "flips", "judged")
+        for axis, cut in cuts.items()
         for row in cut
     }
-    header = ["model", "arm", "flips", *(plain(level).replace("_", " ") for _, level in cuts), "competent", "done"]
     lines = [
         [
-            *_who(row),
-            _of(row["num_flips"], row["num_judged"]),
-            *(found.get((row["model"], row["arm"], axis, level), "–") for axis, level in cuts),
-            _of(row["num_competent"], row["num_attack"]),
-            f"{row['done']}/{row['planned']}",
+            _of(row, "flips", "judged"),
+            *(found.get((row["model"], row["arm"], *column), NOTHING) for column in columns),
         ]
         for row in rows
     ]
-    return _table("Flips of judged attack trials on competent episodes, by strength and by vehicle", header, lines)
+    header = ["flips", *(plain(level).replace("_", "\n") for _, level in columns)]
+    return _table("Flips, of the judged attack trials of competent episodes", header, rows, lines)
 
 
 def _replies(rows: list[Row]) -> Table:
-    header = ["model", "arm", "controls safe", "same as text", "exploitable", "safe", "same as cold"]
     lines = [
         [
-            *_who(row),
-            _of(row["num_control_safe"], row["num_control_judged"]),
-            _of(row["num_text_equal"], row["num_text_compared"]),
-            str(row["num_equal_exploitable"]),
-            str(row["num_equal_safe"]),
-            _of(row["num_cold_equal"], row["num_cold_compared"]),
-            *(str(row[f"num_{status}"]) for status in ("refused", "unparseable", "censored")),
+            _of(row, "competent", "attack"),
+            _of(row, "control_safe", "control_judged"),
+            _agreement(row),
+            _of(row, "control_text_equal", "control_text_compared"),
+            _of(row, "cold_equal", "cold_compared"),
+            "/".join(str(row[f"num_{status}"]) for status in ("refused", "unparseable", "censored")),
         ]
         for row in rows
     ]
-    title = "Replies: agreement with text_present (attack) and cold (all), by token ids; what could not be judged"
-    return _table(title, [*header, "refused", "unparseable", "censored"], lines)
+    header = [
+        "competent\nepisodes",
+        "controls\nsafe",
+        "attacks = text\n(expl. + safe)",
+        "controls\n= text",
+        "all\n= cold",
+        "refused/un-\nparseable/\ncensored",
+    ]
+    title = "Replies; equal means by token ids; the unparseable and the censored are never safe"
+    return _table(title, header, rows, lines)
+
+
+def _agreement(row: Row) -> str:
+    """`63/63 (25+38)`: replies equal to text_present's, those that flip there, and those that do not."""
+    equal = _of(row, "text_equal", "text_compared")
+    return equal if equal == NOTHING else f"{equal} ({row['num_equal_exploitable']}+{row['num_equal_safe']})"
 
 
 def _isolation(rows: list[Row]) -> Table:
-    header = ["model", "arm", "carrier absent", "delta identical"]
-    layers = ["Layer 1 intact", "violated", "unsupported", "Layer 2 intact", "violated"]
-    counts = ("layer1_intact", "layer1_violated", "layer1_unsupported", "layer2_intact", "layer2_violated")
     lines = [
         [
-            *_who(row),
-            _of(row["num_carrier_absent"], row["num_carrier_checked"]),
-            _of(row["num_delta_identical"], row["num_delta_checked"]),
-            *(str(row[f"num_{count}"]) for count in counts),
+            _of(row, "carrier_absent", "carrier_checked"),
+            _of(row, "delta_identical", "delta_checked"),
+            *(str(row[f"num_layer1_{verdict}"]) for verdict in ("intact", "violated", "unsupported")),
+            _of(row | {"num_layer2": row["num_layer2_intact"] + row["num_layer2_violated"]}, "layer2_intact", "layer2"),
         ]
         for row in rows
     ]
-    return _table("Isolation: the delta, the cache (Layer 1; cold is its reference) and the effect (Layer 2)", [*header, *layers], lines)
+    layer1 = ("Layer 1\nintact", "Layer 1\nviolated", "Layer 1\nunsupp.")
+    header = ["carrier\nabsent", "delta\nidentical", *layer1, "Layer 2\nintact"]
+    return _table("Isolation of the delta, of the cache (Layer 1) and of the effect (Layer 2)", header, rows, lines)
+
+
+def _table(title: str, header: list[str], rows: list[Row], lines: list[list[str]]) -> Table:
+    """Model and arm, the given columns, and how much of what was planned is there."""
+    whole = [
+        [plain(row["model"]), plain(row["arm"]), *line, f"{row['done']}/{row['planned']}"]
+        for row, line in zip(rows, lines, strict=True)
+    ]
+    return grid(["model", "arm", *header, "done"], whole, title=title, right=range(2, 3 + len(header)), elided=[0])
+
+
+def _of(row: Row, k: str, n: str) -> str:
+    """`k/n`, or a dash where there is nothing to count: 0/0 is no observation."""
+    return f"{row[f'num_{k}']}/{row[f'num_{n}']}" if row[f"num_{n}"] else NOTHING
+
+
+def _with_totals(rows: list[Row], *axes: str) -> list[Row]:
+    """The rows in order; after several models also their sums, arm by arm."""
+    rows = sorted(rows, key=lambda row: (row["model"], *(_rank(row[name]) for name in ("arm", *axes))))
+    if len({row["model"] for row in rows}) < 2:
+        return rows
+    sums: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        total = sums.setdefault(tuple(row[name] for name in ("arm", *axes)), row | {"model": ALL} | _counts(row, 0))
+        total |= {name: total[name] + count for name, count in _counts(row).items()}
+    return [*rows, *sums.values()]
+
+
+def _counts(row: Row, factor: int = 1) -> dict[str, int]:
+    is_count = {name for name in row if name.startswith("num_")} | {"planned", *STATUSES}
+    return {name: factor * row[name] for name in row if name in is_count}
+
+
+def _coverage_line(census: list[Row]) -> str:
+    sums = {name: sum(row[name] for row in census) for name in ("planned", *STATUSES)}
+    rest = [f"{sums[name]} {name}" for name in STATUSES[1:] if sums[name]]
+    return "  ".join([f"coverage {sums['done']}/{sums['planned']}", *rest])
+
+
+def _levels(found: Iterable[Any]) -> list[Any]:
+    return sorted({level for level in found if level is not None}, key=_rank)
+
+
+def _rank(word: Any) -> tuple[int, str]:
+    return (ORDER.index(word) if word in ORDER else len(ORDER), str(word))
+
+
+def _setting(row: Row) -> tuple[str, ...]:
+    return tuple(f"{name}={'–' if row[name] is None else row[name]}" for name in SETTING)
+
+
+def _rows(warehouse: Warehouse, query: str) -> list[Row]:
+    rows: list[Row] = warehouse.sql(query).to_pylist()
+    return rows

@@ -16,8 +16,8 @@ from rich.text import Text
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PIPE_WIDTH = 120
-CELL_WIDTH = 48
+PIPE_WIDTH, LEAST_WIDTH = 120, 100
+CELL_WIDTH, GAP = 48, 2
 MAX_ROWS = 200
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Unicode categories that move the cursor, reorder text or cannot be seen."""
@@ -31,10 +31,14 @@ def neutral(text: str) -> str:
 
 
 def console(stream: TextIO | None = None) -> Console:
-    """A console as wide as the terminal, and of a fixed width where there is none."""
+    """A console as wide as the terminal, and of a fixed width where there is none.
+
+    Never narrower than the census needs: a number that is cut short is a wrong number.
+    """
     stream = stream or sys.stdout
-    width = None if stream.isatty() else PIPE_WIDTH
-    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    out = Console(file=stream, highlight=False, markup=False, emoji=False)
+    out.width = max(out.width, LEAST_WIDTH) if stream.isatty() else PIPE_WIDTH
+    return out
 
 
 def show(answer: pa.Table, out: Console) -> None:
@@ -70,21 +74,24 @@ def grid(
     rows: Iterable[Sequence[str]],
     title: str | None = None,
     right: Iterable[int] = (),
+    elided: Iterable[int] = (),
     folded: Iterable[int] = (),
 ) -> Table:
     """A table whose cells stay on one line.
 
     Args:
         right: positions of the columns set flush right.
+        elided: positions of the columns that are cut short first where space is short.
         folded: positions of the columns of prose, which may take several lines.
     """
-    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
-    right, folded = set(right), set(folded)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    table.title, table.title_justify, table.title_style = title and Text(title), "left", "bold"
+    right, elided, folded = set(right), set(elided), set(folded)
     for place, name in enumerate(header):
         table.add_column(
             Text(name),
             justify="right" if place in right else "left",
-            no_wrap=place not in folded,
+            no_wrap=place not in folded | elided,
             overflow="fold" if place in folded else "ellipsis",
             max_width=None if place in folded else CELL_WIDTH,
         )
@@ -95,7 +102,7 @@ def grid(
 
 def _natural_width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     widths = (max(cell_len(row[place]) for row in (header, *rows)) for place in range(len(header)))
-    return sum(min(width, CELL_WIDTH) + 3 for width in widths)
+    return sum(min(width, CELL_WIDTH) + GAP for width in widths)
 
 
 def _show_records(header: Sequence[str], rows: Sequence[Sequence[str]], out: Console) -> None:

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -79,15 +80,25 @@ def run(composed: Composed, command: list[str], *, is_quiet: bool) -> int:
         print("\n".join(map(plain, lines)), file=sys.stderr)
         prepared = prepare(composed)
     run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
-    tracker = make_tracker(composed.run.tracking, prepared.store.wandb, ledger.snapshot(composed))
-    result = carry_out(prepared, run_id, command, [Progress(is_quiet=is_quiet), tracker])
-    root = prepared.store.root
-    warehouse.publish(root)
-    census = warehouse.fetch(root, "select * from census")
-    tracker.close(census=census, summary={**result.statuses, "missing": result.missing.total()})
+    with (
+        make_tracker(composed.run.tracking, ledger.snapshot(composed)) as tracker,
+        Progress(is_quiet=is_quiet) as progress,
+    ):
+        result = carry_out(prepared, run_id, command, [progress, tracker])
+        tracker.close(*_answers(prepared.store.root), exit_code=COMPLETE if result.is_complete else INCOMPLETE)
     if not is_quiet:
         _say(prepared, result, tracker.folder)
     return COMPLETE if result.is_complete else INCOMPLETE
+
+
+def _answers(root: Path) -> tuple[tuple[list[str], list[list[Any]]], dict[str, int]]:
+    """Publish the views; the census and the flips of each arm, from SQL."""
+    warehouse.publish(root)
+    with warehouse.connect(root) as answers:
+        census = answers.sql("select * from census")
+        flips = answers.sql("select arm, count(*) filter (is_flip) as flips from trials group by arm").to_pylist()
+    rows = [list(row.values()) for row in census.to_pylist()]
+    return (census.column_names, rows), {f"flips/{row['arm']}": row["flips"] for row in flips}
 
 
 def _say(prepared: Prepared, result: Result, tracker_folder: Path | None) -> None:

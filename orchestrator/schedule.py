@@ -22,6 +22,7 @@ __all__ = ["Outcome", "Schedule", "Stop", "run"]
 IN_FLIGHT = 2
 """Blocks on a slot: one running and one behind it, so that no slot waits for the driver."""
 MAX_LOSSES = {FailureClass.LOST: 3, FailureClass.BUG: 2}
+WORDS = {FailureClass.LOST: "worker lost 3 times", FailureClass.BUG: "failed twice"}
 PATIENCE_S = 120.0
 """How long a model that ran here before waits while no machine of the cluster could hold it."""
 TICK_S = 0.5
@@ -61,6 +62,7 @@ class Schedule:
     def __init__(self, blocks: Mapping[str, Sequence[Block]]) -> None:
         self._backlogs = {model: Backlog(queue) for model, queue in blocks.items()}
         self._slots: dict[int, _Slot] = {}
+        self._hungry: dict[int, None] = {}  # in order, unlike a set
         self._is_interrupted = False
         self.num_loads = 0
 
@@ -87,24 +89,21 @@ class Schedule:
         """Blocks to submit: one to each idle slot first, then one behind the running one."""
         fed = []
         for depth in range(1, IN_FLIGHT + 1):
-            for number, slot in self._slots.items():
+            for number in self._hungry:
+                slot = self._slots[number]
                 backlog = self._backlogs[slot.model]
                 # Near the end nothing waits behind a running block while another slot could take it.
-                is_short = depth > 1 and backlog.num_blocks < len(backlog.slots)
-                if self._is_interrupted or not slot.is_ready or not backlog.num_blocks or is_short:
-                    continue
-                if len(slot.blocks) < depth:
+                least = 1 if depth == 1 else len(backlog.slots)
+                if backlog.num_blocks >= least and len(slot.blocks) < depth and not self._is_interrupted:
                     slot.blocks.append(backlog.take())
                     fed.append((number, slot.blocks[-1]))
+        self._hungry.clear()
         return fed
 
     def idle(self) -> list[int]:
         """Slots to close: nothing runs on them and nothing will."""
-        closed = [
-            number
-            for number, slot in self._slots.items()
-            if not slot.blocks and (self._is_interrupted or not self._backlogs[slot.model].num_blocks)
-        ]
+        done = [b for b in self._backlogs.values() if self._is_interrupted or not b.num_blocks]
+        closed = [number for backlog in done for number in backlog.slots if not self._slots[number].blocks]
         for number in closed:
             self._forget(number)
         return closed
@@ -122,10 +121,12 @@ class Schedule:
         match event:
             case Ready():
                 slot.is_ready = True
+                self._hungry[event.slot] = None
                 self.num_loads += 1
                 backlog.loaded(event.load_s)
             case Done():
                 slot.blocks.popleft()
+                self._hungry[event.slot] = None
                 backlog.done(event.receipt.num_trials, event.receipt.wall_s)
                 if self._is_interrupted:
                     backlog.give_back(slot.blocks)
@@ -157,14 +158,14 @@ class Schedule:
             backlog.load_failed(f"worker lost while loading: {event.message}")
         if held and is_ready and event.failure in MAX_LOSSES:
             # Only the first was being worked on; the others are not to blame.
-            limit = MAX_LOSSES[event.failure]
             backlog.give_back(held[1:])
-            backlog.lost(held[0], limit, f"worker {event.failure.value} {limit} times: {event.message}")
+            backlog.lost(held[0], MAX_LOSSES[event.failure], f"{WORDS[event.failure]}: {event.message}")
         else:
             backlog.give_back(held)
 
     def _forget(self, number: int) -> None:
         slot = self._slots.pop(number)
+        self._hungry.pop(number, None)
         backlog = self._backlogs[slot.model]
         backlog.slots.discard(number)
         backlog.num_loading -= not slot.is_ready
@@ -198,7 +199,7 @@ def run(
     """Run every block, or know why not.
 
     Args:
-        blocks: model → its blocks, in the order in which they are taken; each sequence is walked once.
+        blocks: model → its blocks, in the order in which they are taken; walked in order, never indexed.
         jobs: model → what its workers need.
 
     Raises:
@@ -211,7 +212,7 @@ def run(
             stop.raise_if_at_once()
             if stop.requests:
                 schedule.interrupt()
-            _act(schedule, jobs, executor, audience, clock)
+            _act(schedule, jobs, executor, clock)
             for event in executor.wait(TICK_S) if not schedule.is_over else ():
                 _tell(audience, event, schedule.on(event))
     except BaseException as error:
@@ -228,7 +229,6 @@ def _act(
     schedule: Schedule,
     jobs: Mapping[str, Job],
     executor: Executor,
-    audience: Audience,
     clock: Callable[[], float],
 ) -> None:
     for slot, block in schedule.feed():

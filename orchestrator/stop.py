@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -49,7 +49,7 @@ class Stop:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         self._before = {}
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, *_: object) -> None:
         self.ask()
         # Raised from here because a block that runs in this very thread asks nobody.
         self.raise_if_at_once()

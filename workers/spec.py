@@ -56,6 +56,8 @@ class ScriptedSource(Spec):
     """No model: the null engine, which answers by rule. For tests and for measuring overhead."""
 
     kind: Literal["scripted"]
+    decode_ms: Annotated[float, Field(ge=0)] = 0
+    """How long a reply takes, where the schedule is what is tried."""
 
 
 Source = Annotated[

@@ -26,11 +26,11 @@ class InlineExecutor:
         """One slot, whatever it needs."""
         return "this process, one slot"
 
-    def room(self, job: Job) -> int:
+    def room(self, job: Job) -> int:  # noqa: ARG002
         """1 while no slot is open."""
         return int(self._job is None)
 
-    def capacity(self, job: Job) -> int:
+    def capacity(self, job: Job) -> int:  # noqa: ARG002
         """1: a model that needs more than this machine has says so when it is loaded."""
         return 1
 
@@ -40,7 +40,7 @@ class InlineExecutor:
         self._slot += 1
         return self._slot
 
-    def submit(self, slot: int, block: Block) -> None:
+    def submit(self, slot: int, block: Block) -> None:  # noqa: ARG002
         """Queue a block."""
         self._blocks.append(block)
 

@@ -26,7 +26,9 @@ Census = tuple[Sequence[str], Iterable[Sequence[Any]]]
 
 
 def make_tracker(
-    config: TrackingConfig, run_config: Mapping[str, Any] | None = None, warn: Callable[[str], None] | None = None
+    config: TrackingConfig,
+    run_config: Mapping[str, Any] | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> Tracker:
     """The run's tracker; with `kind: off`, WANDB_DISABLED or WANDB_MODE=disabled one that does nothing.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from workers.engine.base import Decoded, Facts, Handle, Render
 from workers.episode import Message
 from workers.errors import IsolationError
-from workers.spec import ModelSpec
+from workers.spec import ModelSpec, ScriptedSource
 
 _TEMPLATE = "<|{role}|>{text}<|end|>\n"
 _PIECE = re.compile(rb"[A-Za-z0-9]{1,4}|.", re.DOTALL)
@@ -39,6 +40,7 @@ class NullEngine:
 
     def __init__(self, spec: ModelSpec) -> None:
         self._owner = uuid.uuid4().hex
+        self._decode_s = spec.source.decode_ms / 1000 if isinstance(spec.source, ScriptedSource) else 0.0
         self._facts = Facts(
             engine="null",
             device="none",
@@ -104,6 +106,7 @@ class NullEngine:
 
     def decode(self, handle: Handle, max_new_tokens: int) -> Decoded:
         """`SEND report TO` whichever name stands last in the context."""
+        time.sleep(self._decode_s)
         mine = self._owned(handle)
         ids = _encode(f"SEND report TO {self._last_name(mine) or 'nobody'}")
         # The end of sequence takes a step of its own, as in a real model.

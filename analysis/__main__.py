@@ -1,0 +1,128 @@
+"""`python -m analysis`: census, coverage, checks, tables, sql, query, publish."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from analysis.census import coverage_table, show_census
+from analysis.errors import AnalysisError, nearest
+from analysis.formats import FORMATS, write
+from analysis.terminal import console, grid, neutral
+from analysis.views import names, views
+from analysis.warehouse import Warehouse, connect, publish
+
+COMMANDS = {
+    "census": "flips, controls, agreement and isolation by model and arm",
+    "coverage": "how much of each grid is there, and why the rest is not",
+    "checks": "run every check; a row is a fault in the results (exit code 3)",
+    "tables": "the views, each with its grain and the question it answers",
+    "sql": "answer one query over the views",
+    "query": "print one view",
+    "publish": "write <store>/residue.duckdb for the duckdb shell",
+}
+OK, FAILED, UNHEALTHY = 0, 1, 3
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse whose errors are one line with the nearest valid word."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of exiting with a usage text."""
+        wrong = re.match(r"argument (\S+): invalid choice: '(.*?)' \(choose from (.*)\)", message, re.DOTALL)
+        if wrong:
+            options = [option.strip(" '") for option in wrong[3].split(",")]
+            message = f"unknown {wrong[1].lstrip('-')} {wrong[2]!r}{nearest(wrong[2], options)}"
+        raise AnalysisError(message)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        code = run(parser().parse_args(argv))
+        sys.stdout.flush()
+        return code
+    except AnalysisError as error:
+        print(f"error: {neutral(str(error))}", file=sys.stderr)
+        return FAILED
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough; what Python still holds back must not fail at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+
+
+def parser() -> Parser:
+    """The command line; `--store` and `--format` may stand before or after the command."""
+    root = Parser(prog="python -m analysis", description="SQL over the results of the audit.")
+    root.add_argument("--store", default="results", help="the results folder (default: results)")
+    root.add_argument("--format", default="table", choices=FORMATS)
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--store", default=argparse.SUPPRESS, help="the results folder (default: results)")
+    shared.add_argument("--format", default=argparse.SUPPRESS, choices=FORMATS)
+    commands = root.add_subparsers(dest="command", metavar="command", required=True, parser_class=Parser)
+    for name, purpose in COMMANDS.items():
+        command = commands.add_parser(name, help=purpose, description=purpose, parents=[shared])
+        if name == "sql":
+            command.add_argument("query", help="one query, such as \"from trials where is_flip\"")
+        if name == "query":
+            command.add_argument("view", help="a view's name, see `tables`")
+    return root
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Carry out one parsed command."""
+    if asked.command == "tables":
+        return _tables()
+    if asked.command == "publish":
+        print(neutral(str(publish(asked.store))))
+        return OK
+    with connect(asked.store) as warehouse:
+        if asked.command == "checks":
+            return _checks(warehouse, asked.format)
+        if asked.format == "table" and asked.command == "census":
+            show_census(warehouse, console())
+        elif asked.format == "table" and asked.command == "coverage":
+            console().print(coverage_table(warehouse, "coverage", ("grid", "study", "model", "arm")))
+        else:
+            write(warehouse.sql(_query(asked)), asked.format)
+    return OK
+
+
+def _query(asked: argparse.Namespace) -> str:
+    if asked.command == "sql":
+        return str(asked.query)
+    view = asked.view if asked.command == "query" else asked.command
+    if view not in names():
+        raise AnalysisError(f"no view {view!r}{nearest(view, names())}")
+    return f"from {view}"
+
+
+def _tables() -> int:
+    order = {"marts": 0, "checks": 1, "staging": 2}
+    found = sorted(views(), key=lambda view: (order[view.stage], view.name))
+    lines = [[view.name, view.stage, view.question] for view in found]
+    console().print(grid(["view", "stage", "grain and question"], lines, folded=[2]))
+    return OK
+
+
+def _checks(warehouse: Warehouse, form: str) -> int:
+    answers = {name: warehouse.sql(f"from {name}") for name in names("checks")}
+    questions = {view.name: view.question for view in views()}
+    out = console(sys.stdout if form == "table" else sys.stderr)
+    lines = [[name, str(answer.num_rows), questions[name]] for name, answer in answers.items()]
+    out.print(grid(["check", "rows", "what a row is, and the question"], lines, right=[1], folded=[2]))
+    for name, answer in answers.items():
+        if answer.num_rows:
+            out.print(name, style="bold")
+            write(answer, form)
+    return UNHEALTHY if any(answer.num_rows for answer in answers.values()) else OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

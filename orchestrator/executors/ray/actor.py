@@ -1,0 +1,37 @@
+"""What runs on the machines of the cluster: a worker, and the check that it may work there."""
+
+from __future__ import annotations
+
+import time
+
+import ray
+from ray.util import get_node_ip_address
+
+from orchestrator.executors.versions import differences, versions
+from workers.block import Block, Job, Receipt
+from workers.errors import ModelError
+from workers.worker import Worker
+
+
+class Actor:
+    """A slot on some machine. Every step is a call and none is its construction, so that errors keep their types."""
+
+    def arrive(self, driver: dict[str, str]) -> str:
+        """The machine's id in the cluster.
+
+        Raises:
+            ModelError: its versions are not those of the driver.
+        """
+        if clauses := differences(versions(), driver):
+            raise ModelError(f"versions differ on {get_node_ip_address()}: {clauses}")  # type: ignore[no-untyped-call]
+        return str(ray.get_runtime_context().get_node_id())
+
+    def load(self, worker: type[Worker], job: Job) -> tuple[str, float]:
+        """Load the model; its device and the seconds that took."""
+        start = time.perf_counter()
+        self.worker = worker(job)
+        return self.worker.facts.device, time.perf_counter() - start
+
+    def run(self, block: Block) -> Receipt:
+        """Compute and commit a block."""
+        return self.worker.run(block)

@@ -1,0 +1,65 @@
+"""A render is ids and text of one template, on any day; a carrier is found however it was tokenised."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+
+import pytest
+from transformers.utils import chat_template_utils
+
+from workers import engine as engines
+from workers.engine import Engine
+from workers.episode import Message
+from workers.errors import TemplateError
+from workers.spec import ModelSpec
+
+HELLO = (Message("system", "Be brief."), Message("user", "Hello there."))
+MakeSpec = Callable[..., ModelSpec]
+
+
+def test_a_render_is_plain_ids_of_its_own_text(llama: Engine) -> None:
+    render = llama.render(HELLO)
+    assert all(type(token) is int for token in render.ids)
+    assert llama.text(render.ids) == render.text
+    assert render.text.endswith("<|im_start|>assistant\n")
+
+
+def test_the_spec_can_bring_the_template(tiny_spec: MakeSpec) -> None:
+    template = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
+    engine = engines.load(tiny_spec("llama", chat_template=template), num_threads=1)
+    assert engine.render(HELLO).text == "[system] Be brief.\n[user] Hello there.\n"
+
+
+def test_a_template_that_prints_the_date_prints_the_same_one_every_day(tiny_spec: MakeSpec) -> None:
+    template = "{{ strftime_now('%d %B %Y') }}{% for m in messages %}{{ m.content }}{% endfor %}"
+    engine = engines.load(tiny_spec("llama", chat_template=template), num_threads=1)
+    assert engine.render(HELLO).text.startswith("01 January 2025")
+    assert chat_template_utils.datetime is datetime.datetime
+
+
+def test_a_template_that_refuses_a_role_says_why_in_one_line(tiny_spec: MakeSpec) -> None:
+    template = "{{ raise_exception('System role\nnot supported') }}"
+    engine = engines.load(tiny_spec("llama", chat_template=template), num_threads=1)
+    with pytest.raises(TemplateError, match=r"refuses the roles system, user: System role not supported") as refusal:
+        engine.render(HELLO)
+    assert "\n" not in str(refusal.value)
+
+
+def test_another_template_is_another_hash(tiny_spec: MakeSpec, llama: Engine) -> None:
+    engine = engines.load(tiny_spec("llama", chat_template="{{ messages }}"), num_threads=1)
+    assert len(engine.facts.template_sha256) == 64
+    assert engine.facts.template_sha256 != llama.facts.template_sha256
+
+
+@pytest.mark.parametrize("context", ["{}", "to {}.", "to\n{}", "to:\n\n{}!"])
+@pytest.mark.parametrize("architecture", ["llama", "scripted"])
+def test_a_carrier_is_found_by_ids_in_its_usual_contexts(
+    tiny: Callable[[str], Engine], architecture: str, context: str
+) -> None:
+    engine = tiny(architecture)
+    ids = engine.render((Message("user", context.format("red-canary")),)).ids
+    forms = engine.segmentations("red-canary")
+    assert any(ids[at : at + len(form)] == form for form in forms for at in range(len(ids)))
+    assert () not in forms
+    assert engine.segmentations("") == () or architecture == "llama"
