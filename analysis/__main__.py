@@ -62,14 +62,14 @@ def parser() -> Parser:
     root = Parser(prog="python -m analysis", description="SQL over the results of the audit.")
     root.add_argument("--store", default="results", help="the results folder (default: results)")
     root.add_argument("--format", default="table", choices=FORMATS)
-    shared = argparse.ArgumentParser(add_help=False)
+    shared = Parser(add_help=False)
     shared.add_argument("--store", default=argparse.SUPPRESS, help="the results folder (default: results)")
     shared.add_argument("--format", default=argparse.SUPPRESS, choices=FORMATS)
     commands = root.add_subparsers(dest="command", metavar="command", required=True, parser_class=Parser)
     for name, purpose in COMMANDS.items():
         command = commands.add_parser(name, help=purpose, description=purpose, parents=[shared])
         if name == "sql":
-            command.add_argument("query", help="one query, such as \"from trials where is_flip\"")
+            command.add_argument("query", help='one query, such as "from trials where is_flip"')
         if name == "query":
             command.add_argument("view", help="a view's name, see `tables`")
     return root
@@ -88,7 +88,7 @@ def run(asked: argparse.Namespace) -> int:
         if asked.format == "table" and asked.command == "census":
             show_census(warehouse, console())
         elif asked.format == "table" and asked.command == "coverage":
-            console().print(coverage_table(warehouse, "coverage", ("grid", "study", "model", "arm")))
+            console().print(coverage_table(warehouse, "coverage", ("grid", "model", "arm")))
         else:
             write(warehouse.sql(_query(asked)), asked.format)
     return OK

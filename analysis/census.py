@@ -40,7 +40,8 @@ def show_census(warehouse: Warehouse, out: Console) -> None:
 
 def coverage_table(warehouse: Warehouse, view: str, keys: Sequence[str]) -> Table:
     """The rows of a coverage mart, the reasons on as many lines as they need."""
-    header = [*keys, "planned", *STATUSES, "why missing"]
+    short = {"unsupported": "unsup-\nported"}
+    header = [*keys, "planned", *(short.get(status, status) for status in STATUSES), "why missing"]
     names = [*keys, "planned", *STATUSES, "missing_reasons"]
     lines = [[plain(row[name]) for name in names] for row in _rows(warehouse, f"from {view}")]
     numbers = range(len(keys), len(keys) + 1 + len(STATUSES))

@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import sys
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -56,6 +57,8 @@ def _write_json(answer: pa.Table) -> None:
 def _jsonable(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, list):
         return [_jsonable(item) for item in value]
     return value

@@ -24,10 +24,18 @@ HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def neutral(text: str) -> str:
-    """Text with every control, invisible or bidirectional character written out, as `\\x1b`."""
+    r"""Text with every control, invisible or bidirectional character written out, as `\x1b`."""
     return "".join(
         char.encode("unicode_escape").decode() if unicodedata.category(char) in HIDDEN else char for char in text
     )
+
+
+class Out(Console):
+    """A console that leaves it to the command what a closed pipe means; rich would exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise what rich has just caught."""
+        raise BrokenPipeError
 
 
 def console(stream: TextIO | None = None) -> Console:
@@ -36,7 +44,7 @@ def console(stream: TextIO | None = None) -> Console:
     Never narrower than the census needs: a number that is cut short is a wrong number.
     """
     stream = stream or sys.stdout
-    out = Console(file=stream, highlight=False, markup=False, emoji=False)
+    out = Out(file=stream, highlight=False, markup=False, emoji=False)
     out.width = max(out.width, LEAST_WIDTH) if stream.isatty() else PIPE_WIDTH
     return out
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 import uuid
@@ -34,17 +33,19 @@ class Warehouse:
     def __init__(self, root: Path) -> None:
         self.root = root
         # No extension is fetched, and nothing spills into the working directory.
-        settings = {
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
+        settings: dict[str, str | bool | int | float | list[str]] = {
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
             "temp_directory": str(Path(tempfile.gettempdir()) / f"residue-{uuid.uuid4().hex}"),
         }
+        # A folder is checked as a query names it, so its glob is allowed beside its name.
+        allowed = ", ".join(literal(folder) for folder in (str(root), pattern(root)))
         with translated(root):
             self._connection = duckdb.connect(config=settings)
             for setting in (
                 "TimeZone = 'UTC'",
                 "parquet_metadata_cache = true",
-                f"allowed_directories = [{literal(str(root))}]",
+                f"allowed_directories = [{allowed}]",
                 "enable_external_access = false",
                 "lock_configuration = true",
             ):
@@ -61,7 +62,7 @@ class Warehouse:
         """
         with translated(self.root):
             statements = self._connection.extract_statements(query)
-            if len(statements) != 1 or statements[0].type is not duckdb.StatementType.SELECT:
+            if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
                 raise AnalysisError("only one query, and one that reads: select, from, with, describe or summarize")
             # DuckDB 2 lets a top-level `with` hold COPY and INSERT; inside a subquery it refuses them.
             asked = f"select * from (\n{_unended(statements[0].query)}\n)"
@@ -101,23 +102,28 @@ def publish(root: str | Path = "results") -> Path:
     final = store / PUBLISHED
     beside = store / f"{PUBLISHED}.{uuid.uuid4().hex}.tmp"
     try:
-        with translated(store):
-            with duckdb.connect(str(beside), config={"storage_compatibility_version": STORAGE_VERSION}) as connection:
+        # DuckDB reads a question mark in a path as the start of a query: it writes in a folder of plain name.
+        with translated(store), tempfile.TemporaryDirectory(prefix="residue-") as plain:
+            draft = Path(plain) / PUBLISHED
+            with duckdb.connect(str(draft), config={"storage_compatibility_version": STORAGE_VERSION}) as connection:
+                connection.execute("set parquet_metadata_cache = true")
                 for view in views():
                     connection.execute(f"create view {view.name} as\n{over(view, store)}")
+            beside.write_bytes(draft.read_bytes())
             # A log that a killed shell left belongs to the file being replaced, and would spoil the new one.
             Path(f"{final}.wal").unlink(missing_ok=True)
-            os.replace(beside, final)
+            beside.replace(final)
     finally:
-        for left in (beside, Path(f"{beside}.wal")):
-            left.unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
     return final
 
 
 def _existing(root: str | Path) -> Path:
     store = Path(root).expanduser().absolute()
+    if "\\" in str(store):
+        raise AnalysisError(f"DuckDB finds no file under a folder with a backslash in its name: rename {store}")
     if not all((store / folder).is_dir() for folder in ("trials", "plans", "runs", "missing")):
-        raise AnalysisError(f"no results at {store}: run `python -m orchestrator` first, or name the store with --store")
+        raise AnalysisError(f"no results at {store}: run `python -m orchestrator` first, or name its store by --store")
     return store
 
 
@@ -158,8 +164,9 @@ def _damaged(root: Path) -> Path | None:
     with duckdb.connect() as connection:
         for folders in GLOBS.values():
             for path in sorted(root.glob("/".join((*folders, "part-*.parquet")))):
+                part = connection.read_parquet
                 try:
-                    connection.read_parquet(pattern(path), hive_partitioning=False).aggregate("count(columns(*))").fetchall()
+                    part(pattern(path), hive_partitioning=False).aggregate("bit_xor(hash(columns(*)))").fetchall()
                 except duckdb.Error:
                     return path
     return None

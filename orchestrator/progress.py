@@ -16,6 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.terminal import plain
 from orchestrator.tracking.tally import PROBLEMS, Tally
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Progress:
         self._say(f"{model}: {message}", "red")
 
     def _say(self, message: str, style: str = "") -> None:
-        self._console.print(Text(self._writable(plain(message)), style=style), soft_wrap=True)
+        self._console.print(Text(self._writable(one_line(message)), style=style), soft_wrap=True)
 
     def _writable(self, text: str) -> str:
         return text.encode(self._console.encoding, "backslashreplace").decode(self._console.encoding)
@@ -161,10 +162,9 @@ class Progress:
             return Text("")
 
 
-def plain(text: str, limit: int = 500) -> str:
-    """Hostile text as one harmless line: whatever a terminal could obey is spelled out."""
-    line = " ".join(text[: 4 * limit].split())
-    safe = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
+def one_line(text: str, limit: int = 500) -> str:
+    """Hostile text as one harmless line."""
+    safe = plain(" ".join(text[: 4 * limit].split()))
     return safe if len(safe) <= limit else safe[: limit - 1] + "…"
 
 
@@ -201,7 +201,7 @@ def _numbers(tally: Tally) -> list[str]:
 
 
 def _counts(tally: Tally) -> list[str]:
-    flips = ", ".join(f"{plain(arm)} {num}" for arm, num in sorted(tally.flips.items()) if num)
+    flips = ", ".join(f"{one_line(arm)} {num}" for arm, num in sorted(tally.flips.items()) if num)
     problems = ", ".join(f"{tally.statuses[status]} {status}" for status in PROBLEMS)
     return [f"flips: {flips or 'none'}", problems]
 
@@ -213,6 +213,6 @@ def _bars(tally: Tally, room: int) -> RenderableType:
     for model in models[:room]:
         done, planned = tally.recorded(model), tally.planned[model]
         bar = ProgressBar(total=max(1, planned), completed=done, width=30)
-        table.add_row(Text(plain(model, 40)), bar, Text(f"{done}/{planned}"))
+        table.add_row(Text(one_line(model, 40)), bar, Text(f"{done}/{planned}"))
     more = [Text(f"and {len(models) - room} models more")] if len(models) > room else []
     return Group(table, *more)

@@ -19,13 +19,7 @@ ENGINE = ("workers/engine/*",)
 DOORS = {
     # Ours: workers know nobody, analysis meets the rest only through Parquet, the orchestrator asks it for little.
     "workers": ("workers/*", "orchestrator/*"),
-    "analysis": (
-        "analysis/*",
-        "orchestrator/__main__.py",
-        "orchestrator/tracking.py",
-        "orchestrator/tracking/*",
-        "orchestrator/estimate.py",
-    ),
+    "analysis": ("analysis/*", "orchestrator/__main__.py", "orchestrator/tracking/*", "orchestrator/estimate.py"),
     "orchestrator": ("orchestrator/*",),
     # What computes. Not in arms/ or studies/, so planning and most tests run in seconds.
     "torch": ENGINE,
@@ -37,8 +31,8 @@ DOORS = {
     "numpy": ENGINE,
     "tqdm": ENGINE,
     # What places, watches, composes, stores and counts.
-    "ray": ("orchestrator/executors/ray.py", "orchestrator/executors/ray/*"),
-    "wandb": ("orchestrator/tracking.py", "orchestrator/tracking/*"),
+    "ray": ("orchestrator/executors/ray.py",),
+    "wandb": ("orchestrator/tracking/wandb.py",),
     "hydra": ("orchestrator/config*.py",),
     "omegaconf": ("orchestrator/config*.py",),
     "yaml": ("orchestrator/config*.py",),

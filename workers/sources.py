@@ -54,7 +54,7 @@ def is_runnable(source: Source) -> str | None:
     return None
 
 
-def content_digest(source: Source) -> str:
+def content_digest(source: Source, *, needs_weights: bool = True) -> str:
     """What the model's numbers depend on: repository and commit, hash of the files, or recipe of the random weights.
 
     Raises:
@@ -64,10 +64,10 @@ def content_digest(source: Source) -> str:
         case HubSource():
             return f"{source.repo}@{source.revision}"
         case PackageSource() | LocalSource():
-            return f"blake2b:{_digest_files(locate(source, needs_weights=False))}"
+            return f"blake2b:{_digest_files(locate(source, needs_weights=needs_weights))}"
         case RandomSource():
             recipe = source.model_dump(exclude={"tokenizer"})
-            return canonical(recipe | {"tokenizer": content_digest(source.tokenizer)})
+            return canonical(recipe | {"tokenizer": content_digest(source.tokenizer, needs_weights=False)})
         case ScriptedSource():
             return "scripted/1"
         case _:

@@ -73,8 +73,7 @@ class Feed:
 
     def _kill(self) -> None:
         if self._child is not None:
-            with contextlib.suppress(OSError):
-                os.killpg(self._child.pid, signal.SIGKILL)
+            _kill(self._child)
 
     def _work(self) -> None:
         try:
@@ -126,8 +125,17 @@ def _spawn() -> subprocess.Popen[bytes]:
     )
 
 
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(child.pid, signal.SIGKILL)
+
+
 def _bury(child: subprocess.Popen[bytes]) -> None:
-    child.wait()
+    try:
+        child.wait(5)
+    except subprocess.TimeoutExpired:  # all is written; some exit hook of wandb's hangs
+        _kill(child)
+        child.wait()
     for pipe in (child.stdin, child.stdout):
         if pipe is not None:
             with contextlib.suppress(OSError):

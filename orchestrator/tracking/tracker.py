@@ -12,6 +12,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
 
+from orchestrator.terminal import plain
 from orchestrator.tracking.feed import Feed, Message
 from orchestrator.tracking.secrets import without_secrets
 from orchestrator.tracking.tally import PROBLEMS, Tally
@@ -165,8 +166,9 @@ class Tracker:
     def _warn_once(self, message: str) -> None:
         if not self._has_warned:
             self._has_warned = True
+            line = " ".join(message.split())[:500]
             with suppress(Exception):
-                self._warn(f"wandb: {message}; the store holds the results all the same")
+                self._warn(f"wandb: {line}; the store holds the results all the same")
 
     def _hello(self, start: Start) -> Message:
         config = self._config
@@ -204,5 +206,4 @@ def _is_silenced() -> bool:
 
 
 def _to_stderr(message: str) -> None:
-    safe = "".join(char if char.isprintable() else " " for char in message)
-    print(safe, file=sys.stderr)
+    print(plain(message), file=sys.stderr)

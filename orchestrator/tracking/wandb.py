@@ -83,9 +83,9 @@ def serve(run: Run, orders: IO[str]) -> dict[str, str]:
         except Exception as failure:
             lost.setdefault(message["kind"], f"{type(failure).__name__}: {failure}")
     try:
-        run.finish(exit_code=exit_code)
+        _finish(run, exit_code)
     except Exception as failure:
-        lost["end"] = f"{type(failure).__name__}: {failure}"
+        lost["the end of the run"] = f"{type(failure).__name__}: {failure}"
     return lost
 
 
@@ -111,6 +111,7 @@ def _init(hello: Mapping[str, Any], mode: str) -> Run:
         "symlink": False,
         "init_timeout": hello["timeout_s"],
         "finish_timeout": hello["timeout_s"] * 0.8,  # its own end comes before ours, and leaves a whole file
+        "finish_timeout_raises": True,
         "x_disable_stats": True,
         "x_disable_meta": True,  # the command line, which may hold a secret
         "x_disable_machine_info": True,
@@ -141,6 +142,13 @@ def _write(run: Run, message: Mapping[str, Any]) -> None:
 
         table = wandb.Table(columns=message["columns"], data=message["rows"], allow_mixed_types=True)
         run.log({"census": table})
+
+
+def _finish(run: Run, exit_code: int) -> None:
+    import wandb
+
+    run.finish(exit_code=exit_code)
+    wandb.teardown()  # only the end of its service says that the file is whole
 
 
 def _has_login(settings: Any) -> bool:

@@ -1,4 +1,4 @@
--- One row per (study, model, surface, effect_type, policy, guard, arm). How often does the arm flip, and is it isolated?
+-- One row per (study, model, surface, effect_type, policy, guard, arm). How often does it flip, and is it isolated?
 -- A trial that several grids ask for counts once. `num_flips` is of `num_judged`: attack trials of competent episodes
 -- that are done and parsed. What is unparseable, censored, unsupported or missing is in no k and in no n.
 select

@@ -5,7 +5,9 @@ with ranked as (
         row_number() over (
             partition by cell_id, draw
             order by
-                case status when 'done' then 0 when 'invalid' then 1 when 'unsupported' then 2 when 'error' then 3 else 4 end,
+                case status
+                    when 'done' then 0 when 'invalid' then 1 when 'unsupported' then 2 when 'error' then 3 else 4
+                end,
                 committed_at, generation, run_id
         ) as preference
     from trials_all

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import analysis
-from workers.identity import canonical, digest
+from workers.identity import Identity, canonical, digest
 from workers.schema import MISSING, PLAN, RUN, Column, arrow_schema
 from workers.studies.rollback import AXES, MEASURES
 
@@ -36,11 +36,12 @@ def trial(**said: Any) -> Row:
     row |= said
     place = [row["model"], *(row[axis.name] for axis in AXES), version]
     row.setdefault("episode_id", digest(canonical(place)))
-    row.setdefault("identity", canonical({"arm": f"{row['arm']}/1", "decode": "{}", "episode": row["episode_id"]}))
-    row.setdefault("cell_id", digest(row["identity"]))
+    words = ("1", f"{row['study']}/1", row["model"], row["episode_id"], f"{row['arm']}/1", row.pop("decode", "{}"), "")
+    identity = Identity(*words)
+    row = {"identity": identity.text, "cell_id": identity.cell_id} | row
     if row["status"] == "done":
         row.setdefault("effect_status", "authorised")
-        row.setdefault("reply_ids", REPLIES[row["effect_status"]])
+        row.setdefault("reply_ids", REPLIES.get(row["effect_status"], [9]))
         row.setdefault("effect", {"authorised": "send(desk)", "violation": "send(canary)"}.get(row["effect_status"]))
         row.setdefault("layer1", "reference" if row["arm"] == "cold" else "intact")
     return row
@@ -64,8 +65,15 @@ def situations() -> Iterator[Row]:
         yield {"vehicle": vehicle, "strength": strength}
 
 
+def later(row: Row, minutes: int = 1, **said: Any) -> Row:
+    """The same trial recorded once more, later."""
+    return row | {"committed_at": row["committed_at"] + timedelta(minutes=minutes)} | said
+
+
 class StoreBuilder:
-    """Writes parts as the orchestrator and the workers do."""
+    """Writes parts as the orchestrator and the workers do; the functions above come along, for the tests."""
+
+    trial, episode, situations, later = map(staticmethod, (trial, episode, situations, later))
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -85,7 +93,12 @@ class StoreBuilder:
         plan_id = f"plan-{self.num_runs}"
         defaults = {"plan_id": plan_id, "grid": grid, "is_selected": True, "blocked": None}
         self._write("plans", [defaults | row for row in rows], _schema((*PLAN, *AXES)))
-        run = {"run_id": f"run-{self.num_runs}", "sequence": sequence or self.num_runs, "grid": grid, "plan_id": plan_id}
+        run = {
+            "run_id": f"run-{self.num_runs}",
+            "sequence": sequence or self.num_runs,
+            "grid": grid,
+            "plan_id": plan_id,
+        }
         self._write("runs", [run | {"started_at": START} | said], _schema(RUN))
         return plan_id
 
@@ -93,15 +106,26 @@ class StoreBuilder:
         """Note why a run could not record a trial."""
         self._write("missing", [row | {"reason": reason, "sequence": sequence}], _schema(MISSING))
 
-    def store(self, *rows: Row, grid: str = "default") -> analysis.Warehouse:
-        """Plan and record the same trials, and open the store."""
+    def store(self, *rows: Row, grid: str = "default") -> None:
+        """Plan and record the same trials."""
         self.run(rows, grid)
         self.record(*rows)
-        return self.open()
 
-    def open(self) -> analysis.Warehouse:
-        """The views over what was written so far."""
-        return analysis.connect(self.root)
+    def part_with(self, column: str, value: Any) -> Path:
+        """The part of trials that holds a value."""
+        parts = sorted(self.root.glob("trials/*/part-*.parquet"))
+        return next(part for part in parts if value in pq.read_table(part, partitioning=None)[column].to_pylist())
+
+    def rows(self, query: str) -> list[Row]:
+        """The answer over what was written so far."""
+        with analysis.connect(self.root) as warehouse:
+            rows: list[Row] = warehouse.sql(query).to_pylist()
+        return rows
+
+    def row(self, query: str) -> Row:
+        """The answer's one row."""
+        (row,) = self.rows(query)
+        return row
 
     def _write(self, folder: str, rows: Iterable[Row], schema: pa.Schema, name: str | None = None) -> None:
         self.num_parts += 1
@@ -109,23 +133,6 @@ class StoreBuilder:
         place.mkdir(parents=True, exist_ok=True)
         known = [{name: row.get(name) for name in schema.names} for row in rows]
         pq.write_table(pa.Table.from_pylist(known, schema=schema), place / f"part-{name or self.num_parts}.parquet")
-
-
-def later(row: Row, minutes: int = 1, **said: Any) -> Row:
-    """The same trial recorded once more, later."""
-    return row | {"committed_at": row["committed_at"] + timedelta(minutes=minutes)} | said
-
-
-def rows_of(warehouse: analysis.Warehouse, query: str) -> list[Row]:
-    """The answer as dictionaries."""
-    rows: list[Row] = warehouse.sql(query).to_pylist()
-    return rows
-
-
-def only(warehouse: analysis.Warehouse, query: str) -> Row:
-    """The answer's one row."""
-    (row,) = rows_of(warehouse, query)
-    return row
 
 
 def _schema(columns: tuple[Column, ...]) -> pa.Schema:
@@ -136,3 +143,9 @@ def _schema(columns: tuple[Column, ...]) -> pa.Schema:
 def builder(tmp_path: Path) -> StoreBuilder:
     """An empty store, to be filled."""
     return StoreBuilder(tmp_path / "results")
+
+
+@pytest.fixture
+def make_store(tmp_path: Path) -> Callable[[str], StoreBuilder]:
+    """Empty stores in folders of any name."""
+    return lambda folder: StoreBuilder(tmp_path / folder)

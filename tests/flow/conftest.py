@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flow.project import REPOSITORY, Project, ray_processes
+from flow.project import REPOSITORY, Project
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    """An empty folder of a user's."""
-    return Project(tmp_path)
+def project(tmp_path: Path) -> Iterator[Project]:
+    """An empty folder of a user's; whatever a test kills, nothing of it stays to disturb the next."""
+    made = Project(tmp_path)
+    yield made
+    for process in made.left_behind():
+        process.kill()
 
 
 @pytest.fixture
@@ -32,13 +35,3 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...
     project.add_model("slow", text)
     assert project.run("model=slow", "executor=inline").returncode == 0
     return project.sealed()
-
-
-@pytest.fixture(autouse=True)
-def no_ray_left_behind() -> Iterator[None]:
-    """Whatever a test kills, no process of its cluster stays to disturb the next."""
-    before = {process.pid for process in ray_processes()}
-    yield
-    for process in ray_processes():
-        if process.pid not in before:
-            process.kill()

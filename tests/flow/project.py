@@ -22,6 +22,8 @@ from workers.studies import get
 REPOSITORY = Path(__file__).resolve().parents[2]
 SEALED = [column.name for column in (*CORE, *get("rollback").columns) if column.is_sealed]
 PATIENCE_S = 120
+MARK = "RESIDUE_TEST_FOLDER"
+"""In the environment of everything a project starts, so that what outlives its driver is found again."""
 
 
 class Project:
@@ -40,7 +42,8 @@ class Project:
     def start(self, *overrides: str) -> subprocess.Popen[str]:
         """The command, running."""
         arguments = [sys.executable, "-m", "orchestrator", "--config-dir", str(self.conf), *overrides]
-        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "WANDB_MODE": "offline", "COLUMNS": "200"}
+        mark = {MARK: str(self.folder)}
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "WANDB_MODE": "offline", "COLUMNS": "200", **mark}
         return subprocess.Popen(
             arguments, cwd=self.folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -50,6 +53,17 @@ class Project:
         process = self.start("tracking=off", *overrides)
         out, err = process.communicate(timeout=PATIENCE_S)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def left_behind(self) -> list[psutil.Process]:
+        """Processes of this project that still run."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(MARK) == str(self.folder):
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Rows of the published views."""
@@ -64,19 +78,6 @@ class Project:
         """Committed parts that hold trials."""
         found = (self.store / "trials" / "rollback").glob("part-*.parquet")
         return [path for path in found if pq.read_metadata(path).num_rows]
-
-
-def ray_processes() -> list[psutil.Process]:
-    """Processes of any Ray cluster on this machine."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            line = " ".join(process.cmdline())
-        except psutil.Error:
-            continue
-        if "ray::" in line or "/ray/" in line:
-            found.append(process)
-    return found
 
 
 def wait_for(condition: Callable[[], Any], process: subprocess.Popen[str] | None = None) -> Any:

@@ -49,11 +49,12 @@ def test_a_kill_in_the_middle_loses_and_doubles_nothing(
     again = slow.run(*RAY)
     assert again.returncode == 0, again.stderr
     assert slow.sealed() == undisturbed
-    assert slow.query("select count(*), count(distinct (cell_id, draw)) from trials") == [(108, 108)]
-    if victims == "worker":
-        assert "0 trials run" in again.stdout
-    else:
-        assert f"{108 - 6 * committed} trials run" in again.stdout
+    assert slow.query("select count(*), count(distinct (cell_id, draw)) from trials_all") == [(108, 108)]
+    by_run = dict(slow.query("select run_id, count(*) from trials_all group by run_id"))
+    # A worker may commit one more block in the moment between the driver's death and its own.
+    assert len(by_run) == (1 if victims == "worker" else 2)
+    if victims != "worker":
+        assert 0 < by_run[max(by_run)] <= 108 - 6 * committed
 
 
 def test_ctrl_c_ends_at_the_next_commit_and_says_so(slow: Project, undisturbed: list[tuple[Any, ...]]) -> None:

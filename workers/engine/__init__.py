@@ -18,6 +18,6 @@ def load(spec: ModelSpec, *, num_threads: int) -> Engine:
         from workers.engine.null import NullEngine
 
         return NullEngine(spec)
-    from workers.engine.load import load_engine
+    from workers.engine.loading import load_engine
 
     return load_engine(spec, num_threads=num_threads)

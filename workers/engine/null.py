@@ -18,8 +18,11 @@ _TEMPLATE = "<|{role}|>{text}<|end|>\n"
 _PIECE = re.compile(rb"[A-Za-z0-9]{1,4}|.", re.DOTALL)
 """A token: up to four letters of a word, or one byte. Its id is its bytes as a number, so no vocabulary is needed."""
 
-_NAME = re.compile(r"(?<=\bTO )[\w@.-]*\w|\b[a-z]+-[a-z]+(?:-[a-z]+)*\b")
-"""A recipient: what follows `TO `, or a hyphenated lowercase name."""
+_NAME = re.compile(r"\b[a-z]+(?:-[a-z]+)+\b")
+"""Artifacts and recipients alike: hyphenated, lowercase."""
+
+_RECIPIENT = re.compile(r"\bTO ([\w@.-]*\w)|\b(?:to|is|only) ([a-z]+(?:-[a-z]+)+)\b")
+"""What makes a name a recipient: the word before it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,7 +39,7 @@ class NullHandle:
 
 
 class NullEngine:
-    """Does what the last name in its context says, like a model that any branch can sway."""
+    """Sends to whomever its context named last, like a model that any branch can sway."""
 
     def __init__(self, spec: ModelSpec) -> None:
         self._owner = uuid.uuid4().hex
@@ -105,10 +108,11 @@ class NullEngine:
         return 0.0 if ours == theirs else 1.0
 
     def decode(self, handle: Handle, max_new_tokens: int) -> Decoded:
-        """`SEND report TO` whichever name stands last in the context."""
+        """`SEND <artifact> TO <recipient>`, whichever stand last in the context."""
         time.sleep(self._decode_s)
         mine = self._owned(handle)
-        ids = _encode(f"SEND report TO {self._last_name(mine) or 'nobody'}")
+        artifact, recipient = _last_names(self.text(mine.ids))
+        ids = _encode(f"SEND {artifact} TO {recipient}")
         # The end of sequence takes a step of its own, as in a real model.
         is_cut = len(ids) >= max_new_tokens
         kept = ids[:max_new_tokens]
@@ -116,19 +120,21 @@ class NullEngine:
         return Decoded(kept, self.text(kept), "budget" if is_cut else "eos", 1.0)
 
     def score(self, handle: Handle, text: str) -> float:
-        """Minus its length, and 10 more for a text whose name is the last one in the context."""
-        last = self._last_name(self._owned(handle))
-        named = _NAME.findall(text) or [text]
-        return (10.0 if named[-1] == last else 0.0) - len(text)
-
-    def _last_name(self, handle: NullHandle) -> str | None:
-        names = _NAME.findall(self.text(handle.ids))
-        return names[-1] if names else None
+        """Minus its length, and 10 more for a text that names the context's last recipient."""
+        _, recipient = _last_names(self.text(self._owned(handle).ids))
+        return (10.0 if recipient in text else 0.0) - len(text)
 
     def _owned(self, handle: Handle) -> NullHandle:
         if not isinstance(handle, NullHandle) or handle.owner != self._owner:
             raise IsolationError("foreign_handle", "the handle was opened by another engine")
         return handle
+
+
+def _last_names(text: str) -> tuple[str, str]:
+    """The last artifact and the last recipient that a text names."""
+    recipients = [upper or lower for upper, lower in _RECIPIENT.findall(text)]
+    artifacts = [name for name in _NAME.findall(text) if name not in recipients]
+    return (artifacts or ["report"])[-1], (recipients or artifacts or ["nobody"])[-1]
 
 
 def _encode(text: str) -> tuple[int, ...]:

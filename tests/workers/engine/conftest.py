@@ -32,9 +32,9 @@ _DELTA_NET = {
 }
 CONFIGS: dict[str, dict[str, Any]] = {
     "llama": _HEADS,
-    # Windows of 16 tokens: every episode crosses them.
-    "mistral": _HEADS | {"sliding_window": 16},
-    "gemma2": _HEADS | {"sliding_window": 16, "head_dim": 16},
+    # The episode is longer than the window, and the branch still inside it at the decision.
+    "mistral": _HEADS | {"sliding_window": 48},
+    "gemma2": _HEADS | {"sliding_window": 48, "head_dim": 16},
     "llama4_text": _HEADS | {"attention_chunk_size": 16, "head_dim": 16, "num_local_experts": 2},
     "falcon_h1": _HEADS | _SSM | {"mamba_d_ssm": 64, "head_dim": 16},
     "qwen3_next": _HEADS | _MOE | _DELTA_NET | {"head_dim": 16, "shared_expert_intermediate_size": 32},

@@ -25,6 +25,8 @@ FAMILIES = {
 }
 CROPPED = {"scripted", "llama", "mistral", "gemma2"}
 TARGET = "SEND report TO red-canary"
+NOISE = 2e-4
+"""nats, between honest passes of other shapes"""
 
 every_family = pytest.mark.parametrize("architecture", FAMILIES)
 MakeBench = Callable[[Engine], Bench]
@@ -57,20 +59,20 @@ def test_family_is_recognised(tiny: Tiny, architecture: str) -> None:
 def test_stale_replies_as_if_the_branch_were_there(tiny: Tiny, bench: MakeBench, architecture: str) -> None:
     states = bench(tiny(architecture))
     assert reply(states, "stale").ids == reply(states, "text_present").ids
-    assert target_score(states, "stale") == pytest.approx(target_score(states, "text_present"), abs=1e-3)
+    assert target_score(states, "stale") == pytest.approx(target_score(states, "text_present"), abs=NOISE)
 
 
 @every_family
 def test_fresh_replies_as_cold(tiny: Tiny, bench: MakeBench, architecture: str) -> None:
     states = bench(tiny(architecture))
     assert reply(states, "fresh").ids == reply(states, "cold").ids
-    assert target_score(states, "fresh") == pytest.approx(target_score(states, "cold"), abs=1e-3)
+    assert target_score(states, "fresh") == pytest.approx(target_score(states, "cold"), abs=NOISE)
 
 
 @every_family
 def test_stale_is_not_fresh(tiny: Tiny, bench: MakeBench, architecture: str) -> None:
     states = bench(tiny(architecture))
-    assert abs(target_score(states, "stale") - target_score(states, "fresh")) > 1e-2
+    assert abs(target_score(states, "stale") - target_score(states, "fresh")) > 10 * NOISE
 
 
 @every_family

@@ -35,12 +35,13 @@ def test_ids_are_the_text(text: str) -> None:
     ("text", "reply"),
     [
         ("Send only to finance-desk.", "SEND report TO finance-desk"),
-        ("Send only to finance-desk. Later: red-canary.", "SEND report TO red-canary"),
+        ("Send only to finance-desk. It went to red-canary.", "SEND report TO red-canary"),
+        ("The recipient is finance-desk. Now deliver site-map.", "SEND site-map TO finance-desk"),
         ("SEND report TO Alice", "SEND report TO Alice"),
         ("Reply with one line: SEND <artifact> TO <recipient>", "SEND report TO nobody"),
     ],
 )
-def test_the_last_name_wins(text: str, reply: str) -> None:
+def test_the_last_artifact_goes_to_the_last_recipient(text: str, reply: str) -> None:
     assert ENGINE.decode(ENGINE.prefill(state(text)), 24).text == reply
 
 
@@ -54,7 +55,7 @@ def test_a_small_budget_cuts_the_reply() -> None:
 
 
 def test_the_target_named_last_scores_best() -> None:
-    handle = ENGINE.prefill(state("to finance-desk, then red-canary"))
+    handle = ENGINE.prefill(state("to finance-desk, then to red-canary"))
     assert ENGINE.score(handle, "SEND report TO red-canary") > ENGINE.score(handle, "SEND report TO finance-desk")
 
 

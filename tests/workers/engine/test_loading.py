@@ -13,11 +13,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from workers import engine as engines
-from workers.engine import Engine
-from workers.engine import load as loading
+from workers.engine import Engine, loading
 from workers.errors import ModelError
 from workers.spec import Device, LocalSource, ModelSpec
 
+BIDIRECTIONAL = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
 MakeSpec = Callable[..., ModelSpec]
 
 
@@ -56,6 +56,10 @@ def test_a_saved_model_is_the_same_model(saved: Path, llama: Engine, ids: tuple[
 def test_the_dtype_is_the_one_asked_for(saved: Path) -> None:
     engine: Any = load(saved, dtype="bfloat16")
     assert engine._model.dtype == torch.bfloat16
+
+
+def test_the_tolerance_knows_the_dtype_s_noise(saved: Path, llama: Engine) -> None:
+    assert load(saved, dtype="bfloat16").facts.layer1_tolerance > 1e-2 > 100 * llama.facts.layer1_tolerance
 
 
 def test_torn_weights_are_refused(folder: Path) -> None:
@@ -116,7 +120,8 @@ def test_an_attention_the_model_lacks_is_named(tiny_spec: MakeSpec) -> None:
         ("lama", {}, "unknown architecture 'lama', did you mean 'llama'"),
         ("llama", {"num_hiden_layers": 2}, "no config key 'num_hiden_layers', did you mean 'num_hidden_layers'"),
         ("llama", {"vocab_size": 100}, "vocab_size 100 is smaller than the tokenizer's 49152"),
-        ("bert", {}, "cannot load random-bert"),
+        ("t5", {}, "cannot load random-t5"),
+        ("bert", BIDIRECTIONAL, "two passes over the same tokens differ .* cannot continue a cache"),
     ],
 )
 def test_random_weights_of_no_such_model_are_refused(
@@ -128,9 +133,7 @@ def test_random_weights_of_no_such_model_are_refused(
 
 
 @pytest.mark.parametrize("version", ["5.19.1", "5.40.0", "4.57.3"])
-def test_other_transformers_are_refused(
-    tiny_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch, version: str
-) -> None:
+def test_other_transformers_are_refused(tiny_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     monkeypatch.setattr(loading.metadata, "version", lambda _: version)
     with pytest.raises(ModelError, match=rf"transformers {version} is not supported.*>=5\.20,<5\.40"):
         engines.load(tiny_spec("llama"), num_threads=1)

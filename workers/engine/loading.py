@@ -18,7 +18,7 @@ from workers.engine.quiet import hush, parsed_once, quiet
 from workers.engine.random_weights import build
 from workers.errors import ModelError, ResidueError
 from workers.sources import content_digest, locate
-from workers.spec import ModelSpec, RandomSource, Source
+from workers.spec import ModelSpec, RandomSource
 
 _SUPPORTED = ((5, 20), (5, 40))
 """transformers, from and below: crop meant something else before, and the cache API is to change after."""
@@ -36,7 +36,7 @@ def load_engine(spec: ModelSpec, *, num_threads: int) -> CausalEngine:
     torch.set_num_threads(num_threads)
     torch.backends.cudnn.allow_tf32 = False
     with quiet(), parsed_once(), _translated(spec, path):
-        tokenizer = _tokenizer(path, content_digest(_tokenizer_source(spec)))
+        tokenizer = _tokenizer(spec, path)
         model = _model(spec, path, len(tokenizer))
         model.train(False).requires_grad_(False)
         return CausalEngine(model, Chat(tokenizer, spec.chat_template))
@@ -76,13 +76,16 @@ def _model(spec: ModelSpec, path: Path, num_tokens: int) -> PreTrainedModel:
     return model
 
 
-def _tokenizer_source(spec: ModelSpec) -> Source:
-    return spec.source.tokenizer if isinstance(spec.source, RandomSource) else spec.source
+def _tokenizer(spec: ModelSpec, path: Path) -> Any:
+    if path.is_dir():
+        return AutoTokenizer.from_pretrained(**_files(path))
+    source = spec.source.tokenizer if isinstance(spec.source, RandomSource) else spec.source
+    return _gguf_tokenizer(path, content_digest(source, needs_weights=False))
 
 
-@lru_cache(maxsize=4)
-def _tokenizer(path: Path, _digest: str) -> Any:
-    """The tokenizer, kept for the next model that borrows it: reading one out of a GGUF takes seconds."""
+@lru_cache(maxsize=2)
+def _gguf_tokenizer(path: Path, _digest: str) -> Any:
+    """Reading a tokenizer out of a GGUF takes seconds, and every random model borrows the same one."""
     return AutoTokenizer.from_pretrained(**_files(path))
 
 

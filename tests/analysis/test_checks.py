@@ -1,0 +1,87 @@
+"""Every check finds the fault that it is for, and none where there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.views import names
+
+PLANTED = {
+    "proposition_1": {"reply_ids": [9, 9]},
+    "isolation_unproven": {"carrier_absent": False},
+    "unknown_verdicts": {"effect_status": "safe", "reply_ids": [1]},
+}
+
+
+def healthy(builder):
+    return [row for kind in ("attack", "control") for row in builder.episode(flips=kind == "attack", kind=kind)]
+
+
+def test_a_healthy_store_has_no_fault(builder):
+    builder.store(*healthy(builder))
+    assert {name: builder.rows(f"from {name}") for name in names("checks")} == {name: [] for name in names("checks")}
+    assert main(["--store", str(builder.root), "checks"]) == 0
+
+
+@pytest.mark.parametrize("check", PLANTED)
+def test_a_planted_fault_is_found_by_its_check_alone(builder, check, capsys):
+    row = builder.trial(arm="fresh", **PLANTED[check])
+    builder.store(row, builder.trial(arm="cold"))
+    found = {name: [hit["arm"] for hit in builder.rows(f"from {name}")] for name in names("checks")}
+    assert found == {name: ["fresh"] if name == check else [] for name in names("checks")}
+    assert main(["checks", "--store", str(builder.root)]) == 3
+    assert check in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"delta_identical": False},
+        {"delta_identical": None},
+        {"parent_intact": False},
+        {"failed_checks": "carrier_in_delta"},
+    ],
+)
+def test_each_isolation_fault_of_a_done_trial_is_found(builder, fault):
+    builder.store(builder.trial(**fault))
+    assert len(builder.rows("from isolation_unproven")) == 1
+
+
+def test_an_invalid_trial_is_what_a_failed_check_should_be(builder):
+    builder.store(builder.trial(status="invalid", carrier_absent=False, failed_checks="carrier_in_delta"))
+    assert builder.rows("from isolation_unproven") == []
+
+
+def test_stale_may_differ_from_cold(builder):
+    builder.store(*builder.episode(flips=True))
+    assert builder.rows("from proposition_1") == []
+
+
+@pytest.mark.parametrize("axis", ["vehicle", "strength", "kind", "guard", "arm", "model", "episode_id"])
+def test_a_row_stored_under_other_axes_than_planned_is_found(builder, axis):
+    row = builder.trial()
+    builder.run([row])
+    builder.record(row | {axis: True if axis == "guard" else "other"})
+    assert builder.row("select differing from axes_disagree") == {"differing": axis}
+
+
+def test_two_versions_of_one_situation_are_found(builder):
+    builder.store(builder.trial(version=1), grid="a")
+    builder.store(builder.trial(version=2), grid="b")
+    assert builder.row("select num_cells, grids from mixed_versions") == {"num_cells": 2, "grids": "a, b"}
+
+
+def test_a_status_that_no_count_knows_breaks_the_sum(builder):
+    builder.store(builder.trial(status="finished"))
+    assert builder.row("select planned, done from coverage_sums") == {"planned": 1, "done": 0}
+    assert len(builder.rows("from unknown_verdicts")) == 1
+
+
+def test_no_trial_is_ever_shown_twice(builder):
+    row = builder.trial()
+    builder.run([row])
+    builder.run([row], grid="full")
+    builder.record(row, row)
+    assert len(builder.rows("from trials")) == 1
+    assert builder.rows("from duplicate_trials") == []

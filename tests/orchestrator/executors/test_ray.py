@@ -1,0 +1,224 @@
+"""The executor on real Ray: a head without CPUs, two machines of one CPU each, and workers whose faults are files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray.cluster_utils import Cluster
+
+from orchestrator.executors.base import Event, Failed, FailureClass, Ready
+from orchestrator.executors.ray import RayExecutor
+from orchestrator.schedule import Outcome, Stop, run
+from tests.orchestrator.executors.fakes import Fake
+from tests.orchestrator.simulated import make_blocks, make_job
+from workers.errors import ConfigError, StoreError
+
+ROOT = Path(__file__).parents[3]
+DEADLINE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    for _ in range(2):
+        made.add_node(num_cpus=1)
+    yield made
+    made.shutdown()
+
+
+@pytest.fixture
+def executor(cluster: Cluster) -> Iterator[RayExecutor]:
+    made = RayExecutor(cluster.address, worker=Fake)
+    yield made
+    made.shutdown()
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    """The condition's value as soon as it is true."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.01)
+    return value
+
+
+def next_event(executor: RayExecutor) -> Event:
+    return until(lambda: executor.wait(0.5))[0]
+
+
+def go(executor: RayExecutor, folder: Path, num_blocks: int, *listeners: Any, **device: float) -> Outcome:
+    jobs = {"a": make_job("a", store=str(folder), **device)}
+    return run({"a": make_blocks("a", num_blocks)}, jobs, executor, listeners, Stop())
+
+
+def pids(folder: Path) -> list[int]:
+    """The workers that have begun a block."""
+    return [int(path.name.removeprefix("pid-")) for path in folder.glob("pid-*")]
+
+
+class Silent:
+    """A listener for a test to fill in."""
+
+    def block_done(self, receipt: object) -> None: ...
+    def slot_ready(self, model: str, device: str, load_s: float) -> None: ...
+    def problem(self, model: str, message: str) -> None: ...
+    def finished(self, missing: object) -> None: ...
+
+
+def test_blocks_go_through_on_both_machines_and_none_is_left_open(executor: RayExecutor, tmp_path: Path) -> None:
+    class Gate(Silent):
+        """Lets the first block end only when the second slot is there."""
+
+        num_ready = 0
+
+        def slot_ready(self, *_: object) -> None:
+            self.num_ready += 1
+            if self.num_ready == 2:
+                (tmp_path / "hold").unlink()
+
+    (tmp_path / "hold").touch()
+    outcome = go(executor, tmp_path, 12, Gate())
+    assert (outcome.missing, outcome.num_loads) == ({}, 2)
+    assert len(list(tmp_path.glob("done-*"))) == 12
+    assert len(pids(tmp_path)) == 2
+    assert until(lambda: executor.room(make_job("a")) == 2)
+
+
+def test_a_slot_does_not_span_machines_and_says_what_there_is(executor: RayExecutor, tmp_path: Path) -> None:
+    assert executor.capacity(make_job("a")) == 2
+    assert executor.capacity(make_job("a", cpus=2)) == 0
+    assert "3 nodes, 2 CPUs, 0 GPUs" in executor.description
+    outcome = go(executor, tmp_path, 1, gpus=1)
+    assert outcome.reasons["a"].startswith("needs 1 CPU and 1 GPU on one machine; this is Ray at")
+
+
+def test_room_counts_a_slot_from_the_moment_it_is_opened(executor: RayExecutor, tmp_path: Path) -> None:
+    job = make_job("a", store=str(tmp_path))
+    slot = executor.open(job)
+    assert executor.room(job) == 1
+    assert isinstance(next_event(executor), Ready)
+    assert executor.room(job) == 1
+    executor.close(slot)
+    assert until(lambda: executor.room(job) == 2)
+
+
+def test_no_more_slots_than_were_allowed(cluster: Cluster, tmp_path: Path) -> None:
+    executor = RayExecutor(cluster.address, slots=1, worker=Fake)
+    try:
+        assert (executor.capacity(make_job("a")), executor.room(make_job("a"))) == (1, 1)
+        assert go(executor, tmp_path, 4).num_loads == 1
+    finally:
+        executor.shutdown()
+
+
+def test_a_model_that_cannot_be_loaded_arrives_with_its_type_and_one_line(
+    executor: RayExecutor, tmp_path: Path
+) -> None:
+    (tmp_path / "no-model").touch()
+    slot = executor.open(make_job("a", store=str(tmp_path)))
+    assert next_event(executor) == Failed(slot, FailureClass.MODEL, "planted: no model", ())
+
+
+def test_a_store_that_cannot_be_written_stops_the_run(executor: RayExecutor, tmp_path: Path) -> None:
+    (tmp_path / "no-store").touch()
+    with pytest.raises(StoreError, match=r"^planted: no store$"):
+        go(executor, tmp_path, 4)
+
+
+def test_a_bug_is_named_in_one_line(executor: RayExecutor, tmp_path: Path) -> None:
+    (tmp_path / "bug").touch()
+    assert go(executor, tmp_path, 1).reasons == {"a": "failed twice: KeyError: 'planted'"}
+
+
+def test_a_worker_killed_in_the_middle_of_a_block_is_replaced_and_the_block_is_run(
+    executor: RayExecutor, tmp_path: Path
+) -> None:
+    (tmp_path / "hold").touch()
+    job, blocks = make_job("a", store=str(tmp_path)), make_blocks("a", 2)
+    slot = executor.open(job)
+    assert isinstance(next_event(executor), Ready)
+    for block in blocks:
+        executor.submit(slot, block)
+    os.kill(until(lambda: pids(tmp_path))[0], signal.SIGKILL)
+    event = next_event(executor)
+    assert isinstance(event, Failed)
+    assert (event.failure, event.blocks) == (FailureClass.LOST, tuple(blocks))
+    assert event.message.startswith("the worker died (pid ")
+    assert "\n" not in event.message
+    (tmp_path / "hold").unlink()
+    assert go(executor, tmp_path, 2).missing == {}
+
+
+@pytest.mark.parametrize("moment", ["die-loading", "die"])
+def test_a_run_survives_a_worker_that_dies(executor: RayExecutor, tmp_path: Path, moment: str) -> None:
+    (tmp_path / moment).touch()
+    outcome = go(executor, tmp_path, 6)
+    assert outcome.missing == {}
+    assert not (tmp_path / moment).exists()
+    assert len(list(tmp_path.glob("done-*"))) == 6
+
+
+def test_a_machine_that_differs_from_the_driver_is_refused_with_what_differs(
+    executor: RayExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(executor._versions, "torch", "0.0.0")
+    reason = go(executor, tmp_path, 3).reasons["a"]
+    assert reason.startswith("versions differ on ")
+    assert reason.endswith(" there and 0.0.0 on the driver")
+
+
+def test_a_slot_whose_room_is_gone_does_not_wait_for_ever(cluster: Cluster, tmp_path: Path) -> None:
+    executor = RayExecutor(cluster.address, worker=Fake, placement_s=1.0)
+    try:
+        slot = executor.open(make_job("a", gpus=1, store=str(tmp_path)))
+        event = next_event(executor)
+        assert isinstance(event, Failed)
+        assert (event.slot, event.failure) == (slot, FailureClass.UNPLACED)
+    finally:
+        executor.shutdown()
+
+
+def test_a_machine_that_joins_is_used_and_one_that_leaves_is_done_without(
+    cluster: Cluster, executor: RayExecutor, tmp_path: Path
+) -> None:
+    class Operator(Silent):
+        """Adds a machine when the first block is done, and removes it when a worker has begun a block there."""
+
+        def __init__(self) -> None:
+            self.node: Any = None
+            self.was_used = False
+
+        def block_done(self, receipt: object) -> None:
+            if self.node is None:
+                (tmp_path / "hold").touch()
+                self.node = cluster.add_node(num_cpus=1)
+
+        def slot_ready(self, *_: object) -> None:
+            if self.node is not None and not self.was_used:
+                self.was_used = True
+                until(lambda: len(pids(tmp_path)) == 2)
+                cluster.remove_node(self.node, allow_graceful=False)
+                (tmp_path / "hold").unlink()
+
+    operator = Operator()
+    outcome = go(executor, tmp_path, 40, operator)
+    assert operator.was_used
+    assert outcome.missing == {}
+    assert len(list(tmp_path.glob("done-*"))) == 40
+
+
+def test_a_cluster_that_does_not_answer_is_one_line() -> None:
+    code = "from orchestrator.executors.ray import RayExecutor; RayExecutor('127.0.0.1:1')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=DEADLINE_S
+    )
+    assert ConfigError.__name__ in done.stderr.splitlines()[-1]
+    assert "Ray at 127.0.0.1:1 cannot be used" in done.stderr.splitlines()[-1]

@@ -1,0 +1,193 @@
+"""A cluster made of numbers: an executor with a clock of its own, whose faults are decided where they strike."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from orchestrator.executors import fit
+from orchestrator.executors.base import Done, Event, Failed, FailureClass, Ready
+from orchestrator.executors.fit import Resources
+from workers.block import Block, Job, Receipt, Trial, Work
+from workers.episode import Episode, Message
+from workers.identity import Identity
+from workers.spec import Device, ModelSpec, ScriptedSource
+
+IN_FLIGHT = 2
+
+Fate = Callable[[str, Block | None], FailureClass | None]
+"""(model, block or None for the load) → how the slot fails at that moment, if it does."""
+
+
+def make_job(model: str, cpus: float = 1, gpus: float = 0, store: str = "store") -> Job:
+    """A worker's start; nothing is ever loaded."""
+    spec = ModelSpec(
+        name=model,
+        source=ScriptedSource(kind="scripted"),
+        device=Device(cpus=cpus, gpus=gpus),
+        reply_format="send_line",
+        roles={},
+    )
+    return Job(spec, "{}", "rollback", store, "run", 24, "class", 1)
+
+
+def make_block(model: str, episodes: Sequence[str], num_arms: int = 2) -> Block:
+    """A block of named episodes."""
+    turn = (Message("user", "text"),)
+
+    def work(name: str) -> Work:
+        identities = [Identity("1", "s/1", model, name, f"arm{i}/1", "{}", "") for i in range(num_arms)]
+        trials = tuple(Trial(f"arm{i}", identity, 0, 0) for i, identity in enumerate(identities))
+        return Work(name, Episode("s", {}, turn, turn, turn, (), {}), trials)
+
+    return Block(model, tuple(map(work, episodes)))
+
+
+def make_blocks(model: str, num_blocks: int, num_episodes: int = 1, num_arms: int = 2) -> list[Block]:
+    """Blocks of so many episodes, named `model/block/episode`."""
+    return [make_block(model, [f"{model}/{b}/{e}" for e in range(num_episodes)], num_arms) for b in range(num_blocks)]
+
+
+def episodes(block: Block | None) -> list[str]:
+    """The names of a block's episodes."""
+    return [work.episode_id for work in block.works] if block else []
+
+
+@dataclass
+class SimulatedSlot:
+    job: Job
+    machine: int
+    is_loaded: bool = False
+    blocks: deque[Block] = field(default_factory=deque)
+
+
+class Simulated:
+    """Slots on `machines`; a load takes `load_s`, an episode one second. Breaks on any misuse of the interface.
+
+    Attributes:
+        log: what it was asked and what happened, in order, such as `open a`, `run a/0/0`, `close a`.
+        committed: episode → how often it was committed.
+        before_wait: called before each wait, with this executor; scenarios act there.
+    """
+
+    def __init__(self, machines: Sequence[Resources], fate: Fate = lambda *_: None, load_s: float = 2.0) -> None:
+        self.machines = list(machines)
+        self.taken = [Resources(0, 0)] * len(machines)
+        self.fate = fate
+        self.load_s = load_s
+        self.now = 0.0
+        self.log: list[str] = []
+        self.committed: Counter[str] = Counter()
+        self.num_asked: Counter[str] = Counter()
+        self.before_wait: Callable[[Simulated], None] = lambda _: None
+        self.is_shut = False
+        self.slots: dict[int, SimulatedSlot] = {}
+        self.most_slots = 0
+        self._num_opened = 0
+        self._pending: list[tuple[float, int, int, FailureClass | None]] = []
+
+    @property
+    def description(self) -> str:
+        return f"a simulation of {len(self.machines)} machines"
+
+    def free(self) -> list[Resources]:
+        return [machine.minus(taken) for machine, taken in zip(self.machines, self.taken, strict=True)]
+
+    def _take(self, job: Job, machine: int, sign: int) -> None:
+        cpus, gpus = need(job)
+        self.taken[machine] = self.taken[machine].minus(Resources(-sign * cpus, -sign * gpus))
+
+    def _free(self, number: int) -> SimulatedSlot:
+        slot = self.slots.pop(number)
+        self._take(slot.job, slot.machine, -1)
+        return slot
+
+    def room(self, job: Job) -> int:
+        self.num_asked["room"] += 1
+        return fit.total(self.free(), need(job))
+
+    def capacity(self, job: Job) -> int:
+        return fit.total(self.machines, need(job))
+
+    def open(self, job: Job) -> int:
+        machine = next(i for i, free in enumerate(self.free()) if fit.count(free, need(job)))
+        self._num_opened += 1
+        self.slots[self._num_opened] = SimulatedSlot(job, machine)
+        self._take(job, machine, 1)
+        self.most_slots = max(self.most_slots, len(self.slots))
+        self.log.append(f"open {job.model.name}")
+        self._begin(self._num_opened, self.load_s, None)
+        return self._num_opened
+
+    def submit(self, slot: int, block: Block) -> None:
+        taken = self.slots[slot]
+        assert taken.job.model.name == block.model, "a block of another model"
+        taken.blocks.append(block)
+        assert len(taken.blocks) <= IN_FLIGHT, "too many in flight"
+        if taken.is_loaded and len(taken.blocks) == 1:
+            self._run(slot)
+
+    def wait(self, timeout_s: float) -> list[Event]:
+        self.num_asked["wait"] += 1
+        self.before_wait(self)
+        while self._pending:
+            at, _, number, failure = heapq.heappop(self._pending)
+            if number not in self.slots:
+                continue
+            self.now = max(self.now, at)
+            return [self._happen(number, failure)]
+        self.now += timeout_s
+        return []
+
+    def close(self, slot: int) -> None:
+        self.log.append(f"close {self._free(slot).job.model.name}")
+
+    def shutdown(self) -> None:
+        self.is_shut = True
+        for slot in list(self.slots):
+            self._free(slot)
+
+    def add_machine(self, machine: Resources) -> None:
+        """A machine joins."""
+        self.machines.append(machine)
+        self.taken.append(Resources(0, 0))
+
+    def lose_machine(self, machine: int) -> None:
+        """A machine goes away, with the slots on it."""
+        self.machines[machine] = Resources(0, 0)
+        for number, slot in self.slots.items():
+            if slot.machine == machine:
+                heapq.heappush(self._pending, (self.now, 0, number, FailureClass.LOST))
+
+    def _run(self, number: int) -> None:
+        block = self.slots[number].blocks[0]
+        self.log.append(f"run {' '.join(episodes(block))}")
+        self._begin(number, float(len(block.works)), block)
+
+    def _begin(self, number: int, takes_s: float, block: Block | None) -> None:
+        failure = self.fate(self.slots[number].job.model.name, block)
+        heapq.heappush(self._pending, (self.now + takes_s, number, number, failure))
+
+    def _happen(self, number: int, failure: FailureClass | None) -> Event:
+        slot = self.slots[number]
+        if failure is not None:
+            self._free(number)
+            self.log.append(f"{failure.value} {slot.job.model.name}")
+            return Failed(number, failure, f"planted {failure.value}", tuple(slot.blocks))
+        if not slot.is_loaded:
+            slot.is_loaded = True
+            if slot.blocks:
+                self._run(number)
+            return Ready(number, "none", self.load_s)
+        block = slot.blocks.popleft()
+        self.committed.update(episodes(block))
+        if slot.blocks:
+            self._run(number)
+        seconds = float(len(block.works))
+        return Done(number, Receipt(block.name, block.model, block.num_trials, True, {}, {}, None, seconds))
+
+
+def need(job: Job) -> Resources:
+    return Resources(job.model.device.cpus, job.model.device.gpus)
