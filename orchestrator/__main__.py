@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from analysis import warehouse
+from analysis.errors import AnalysisError
 from orchestrator import config, ledger, preview
 from orchestrator.config import Composed
 from orchestrator.progress import Progress
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if composed.run.mode == "plan":
             return show_plan(composed)
         return run(composed, ["python", "-m", "orchestrator", *given], is_quiet=known.quiet)
-    except ResidueError as error:
+    except (ResidueError, AnalysisError) as error:
         print(f"error: {plain(str(error))}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +16,6 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import Field, StringConstraints, ValidationError
-
 from yaml import YAMLError
 
 from workers import arms, studies
@@ -93,8 +93,10 @@ def load(overrides: Sequence[str], config_dir: Path | None = None) -> Composed:
     Raises:
         ConfigError: anything is unknown, misspelt, missing or of the wrong type.
     """
+    if config_dir is not None and not config_dir.is_dir():
+        raise ConfigError(f"--config-dir {config_dir}: no such folder")
     GlobalHydra.instance().clear()
-    with initialize_config_dir(str(CONF), version_base="1.3"), _translated(config_dir):
+    with initialize_config_dir(str(CONF), version_base="1.3"), _one_line_errors():
         search = [f"hydra.searchpath=[file://{config_dir.resolve()}]"] if config_dir else []
         raw = _plain(compose("config", overrides=[*map(_spelled_out, overrides), *search]))
         run = _checked("", RunConfig, raw)
@@ -129,7 +131,7 @@ def _spelled_out(override: str) -> str:
 
 
 def _is_parsed(override: str) -> bool:
-    """Whether Hydra's grammar reads it as one value; a sentence with commas, braces or equals signs is quoted for it."""
+    """Whether Hydra's grammar reads it as one value; a sentence with commas or braces has to be quoted for it."""
     try:
         return not OverridesParser.create().parse_override(override).is_sweep_override()
     except HydraException:
@@ -214,23 +216,17 @@ def _tags(spec: Any) -> tuple[Any, ...]:
     return getattr(field.annotation, "__args__", ()) if field else ()
 
 
-class _translated:
-    """Hydra's and omegaconf's errors, as one line of ours."""
-
-    def __init__(self, config_dir: Path | None) -> None:
-        self.config_dir = config_dir
-
-    def __enter__(self) -> None:
-        if self.config_dir is not None and not self.config_dir.is_dir():
-            raise ConfigError(f"--config-dir {self.config_dir}: no such folder")
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, MissingConfigException):
-            raise ConfigError(_missing(error)) from None
-        if isinstance(error, HydraException | OmegaConfBaseException):
-            raise ConfigError(_first_line(error)) from None
-        if isinstance(error, YAMLError):
-            raise ConfigError(f"a configuration file is not YAML: {error}") from None
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Hydra's, omegaconf's and YAML's errors, as one line of ours."""
+    try:
+        yield
+    except MissingConfigException as error:
+        raise ConfigError(_missing(error)) from None
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(_first_line(error)) from None
+    except YAMLError as error:
+        raise ConfigError(f"a configuration file is not YAML: {error}") from None
 
 
 def _missing(error: MissingConfigException) -> str:
@@ -238,7 +234,9 @@ def _missing(error: MissingConfigException) -> str:
     folder = CONF / group
     if not group or not folder.is_dir():
         return _first_line(error)
-    return f"unknown {group} {name!r}{nearest(name, [*(error.options or []), *(f.stem for f in folder.glob('*.yaml'))])}"
+    return (
+        f"unknown {group} {name!r}{nearest(name, [*(error.options or []), *(f.stem for f in folder.glob('*.yaml'))])}"
+    )
 
 
 def _first_line(error: BaseException) -> str:

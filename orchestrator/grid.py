@@ -48,8 +48,13 @@ class Cell:
 
 
 def identify(model: ModelSpec, weights: str, blocked: str | None) -> ModelIdentity:
-    """The model's identity from its YAML and the digest of its weights (DESIGN §4.1)."""
-    asked = model.model_dump(mode="json", include={"dtype", "attention", "reply_format", "roles", "chat_template"})
+    """The model's identity from its YAML and the digest of its weights (DESIGN §4.1).
+
+    The name is part of it: two model files never share a row, whatever they hold (lm-evaluation-harness#2715).
+    """
+    asked = model.model_dump(
+        mode="json", include={"name", "dtype", "attention", "reply_format", "roles", "chat_template"}
+    )
     return ModelIdentity(canonical({"weights": weights, **asked}), blocked)
 
 
@@ -112,6 +117,8 @@ def _resolved(only: tuple[str, ...], cell_ids: list[str]) -> set[str]:
         hits = [cell_id for cell_id in cell_ids if cell_id.startswith(wanted)]
         if len(hits) != 1:
             count = "no cell" if not hits else f"{len(hits)} cells"
-            raise ConfigError(f"only={wanted}: {count} of this grid has an id that begins so; mode=plan and SQL show ids")
+            raise ConfigError(
+                f"only={wanted}: {count} of this grid has an id that begins so; mode=plan and SQL show ids"
+            )
         found.update(hits)
     return found

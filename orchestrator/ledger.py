@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -14,14 +14,13 @@ from typing import Any
 
 from orchestrator.config import Composed
 from orchestrator.plan import Planned, Recorded, TrialKey, best
+from orchestrator.secrets import without_secrets
 from orchestrator.staleness import Stored
 from workers import parquet
 from workers.errors import StoreError
 from workers.identity import canonical
 from workers.schema import MISSING, PLAN, RUN
 from workers.store import Store, table_schema
-
-SECRET = re.compile(r"token|secret|passw|credential|api_?key|access_?key|private_?key", re.IGNORECASE)
 
 
 def recorded(store: Store, study: str) -> dict[TrialKey, Recorded]:
@@ -65,6 +64,7 @@ def write_plan(store: Store, composed: Composed, plan_id: str, planned: Sequence
             "study": cell.episode.study,
             "model": cell.model,
             "arm": cell.arm,
+            "temperature": composed.spec.decode.temperature,
             "is_selected": cell.is_selected,
             "blocked": entry.blocked,
             **cell.episode.axes,
@@ -84,7 +84,7 @@ def write_run(store: Store, composed: Composed, plan_id: str, run_id: str, comma
         "grid": composed.run.name,
         "plan_id": plan_id,
         "started_at": datetime.now(UTC),
-        "command": " ".join(command),
+        "command": shlex.join(map(_shown, command)),
         "config": canonical(snapshot(composed)),
         "versions": versions(),
         "commit": commit(),
@@ -108,14 +108,15 @@ def write_missing(store: Store, run_id: str, sequence: int, missing: Mapping[Tri
 def snapshot(composed: Composed) -> dict[str, Any]:
     """The configuration as it was composed, models included, without anything that looks like a secret."""
     models = {model.name: model.model_dump(mode="json") for model in composed.models}
-    found: dict[str, Any] = _without_secrets({**composed.run.model_dump(mode="json"), "model_files": models})
+    found: dict[str, Any] = without_secrets({**composed.run.model_dump(mode="json"), "model_files": models})
     return found
 
 
-def _without_secrets(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_secrets(item) for key, item in value.items() if not SECRET.search(str(key))}
-    return [_without_secrets(item) for item in value] if isinstance(value, list) else value
+def _shown(argument: str) -> str:
+    """An argument of the command line, its value left out where its key looks like a secret's."""
+    key, equals, value = argument.partition("=")
+    kept = without_secrets({key: value})
+    return f"{key}{equals}{kept.get(key, '***')}"
 
 
 def versions() -> str:
@@ -142,9 +143,7 @@ def commit() -> str | None:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True, timeout=10
-    )
+    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True, timeout=10)
     return done.stdout.strip()
 
 

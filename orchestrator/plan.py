@@ -104,18 +104,14 @@ def blocks(planned: Iterable[Planned], block_episodes: int) -> dict[str, list[Bl
         trials = tuple(Trial(e.cell.arm, e.cell.identity, e.draw, e.generation) for e in group)
         works.setdefault(cell.model, []).append(Work(cell.episode_id, cell.episode, trials))
     return {
-        model: [
-            Block(model, tuple(found[at : at + block_episodes])) for at in range(0, len(found), block_episodes)
-        ]
+        model: [Block(model, tuple(found[at : at + block_episodes])) for at in range(0, len(found), block_episodes)]
         for model, found in works.items()
     }
 
 
 def plan_id(planned: Iterable[Planned]) -> str:
     """Identity of the plan: of its trials, what was selected and what cannot run."""
-    return digest(
-        "\n".join(f"{e.cell.cell_id} {e.draw} {e.cell.is_selected:d} {e.blocked or ''}" for e in planned)
-    )
+    return digest("\n".join(f"{e.cell.cell_id} {e.draw} {e.cell.is_selected:d} {e.blocked or ''}" for e in planned))
 
 
 def by_model(planned: Iterable[Planned]) -> dict[str, Counter[State]]:

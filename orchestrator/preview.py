@@ -13,9 +13,7 @@ from orchestrator.plan import Planned, State, by_model
 from orchestrator.terminal import plain
 
 
-def show(
-    console: Console, name: str, planned: list[Planned], stale: Counter[str], blocked: Mapping[str, str]
-) -> None:
+def show(console: Console, name: str, planned: list[Planned], stale: Counter[str], blocked: Mapping[str, str]) -> None:
     """Print the plan by model, the reasons, and one line of sum."""
     console.print(_table(name, planned))
     for model, reason in blocked.items():

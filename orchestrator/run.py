@@ -145,7 +145,7 @@ def _job(prepared: Prepared, model: ModelSpec, run_id: str) -> Job:
         study=composed.study.name,
         store=str(prepared.store.root),
         run_id=run_id,
-        max_new_tokens=grid.decode_of(composed.spec, model).max_new_tokens,
+        decode=grid.decode_of(composed.spec, model),
         isolation=composed.run.isolation,
         num_threads=max(1, int(model.device.cpus)),
     )

@@ -22,9 +22,7 @@ class Stored(NamedTuple):
     episode: str
 
 
-def reasons(
-    to_run: Iterable[Cell], stored: Iterable[Stored], model_identities: Mapping[str, str]
-) -> Counter[str]:
+def reasons(to_run: Iterable[Cell], stored: Iterable[Stored], model_identities: Mapping[str, str]) -> Counter[str]:
     """Reason → cells to run although the store holds a result for the same model, arm and levels.
 
     The most recently stored result is compared; `stored` is in the order of recording.

@@ -93,9 +93,7 @@ def _value(node: ast.expr, cell: Mapping[str, Any]) -> Any:
             return not _value(part, cell)
         case ast.Compare(left=left, ops=ops, comparators=others):
             values = [_value(part, cell) for part in (left, *others)]
-            return all(
-                _COMPARE[type(op)](a, b) for op, a, b in zip(ops, values[:-1], values[1:], strict=True)
-            )
+            return all(_COMPARE[type(op)](a, b) for op, a, b in zip(ops, values[:-1], values[1:], strict=True))
         case ast.Name(id=name):
             return cell[name]
         case ast.Tuple(elts=parts) | ast.List(elts=parts):

@@ -31,7 +31,7 @@ DOORS = {
     "numpy": ENGINE,
     "tqdm": ENGINE,
     # What places, watches, composes, stores and counts.
-    "ray": ("orchestrator/executors/ray.py",),
+    "ray": ("orchestrator/executors/ray/*",),
     "wandb": ("orchestrator/tracking/wandb.py",),
     "hydra": ("orchestrator/config*.py",),
     "omegaconf": ("orchestrator/config*.py",),
@@ -106,7 +106,7 @@ def test_the_detector_catches_a_planted_import(path: str, source: str, name: str
         ("workers/engine/load.py", "import torch"),
         ("workers/store.py", "import os\nimport pyarrow as pa\nfrom workers import parquet"),
         ("workers/arms/base.py", "from . import stale\nimport_module('.cold', __package__)"),
-        ("orchestrator/executors/ray.py", "def start():\n    import ray"),
+        ("orchestrator/executors/ray/actor.py", "def start():\n    import ray"),
         ("orchestrator/executors/base.py", "from workers.block import Block"),
         ("orchestrator/__main__.py", "from analysis import warehouse"),
         ("analysis/report.py", "text = 'import torch'  # import torch"),

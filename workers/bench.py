@@ -64,7 +64,7 @@ class Bench:
 
     def explored(self) -> Handle:
         """A copy of the session after the branch was fed, before anything was dropped."""
-        snapshot, session = self._retained
+        session = self._retained[1]
         self.cost.prefill_tokens += len(session.ledger)
         return self.engine.fork(session)
 

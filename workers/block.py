@@ -8,7 +8,7 @@ from typing import Any
 
 from workers.episode import Episode
 from workers.identity import Identity, digest
-from workers.spec import ModelSpec
+from workers.spec import DecodeSpec, ModelSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Job:
     study: str
     store: str
     run_id: str
-    max_new_tokens: int
+    decode: DecodeSpec
     isolation: str
     """`class`: states shared inside a class; `strict`: every trial alone."""
     num_threads: int

@@ -53,7 +53,6 @@ class Episode:
         """Read an episode back from a stored row."""
         fields = json.loads(text)
         turns = {
-            part: tuple(Message(**turn) for turn in fields.pop(part))
-            for part in ("committed", "branch", "finalize")
+            part: tuple(Message(**turn) for turn in fields.pop(part)) for part in ("committed", "branch", "finalize")
         }
         return cls(**fields | turns | {"carriers": tuple(fields["carriers"])})

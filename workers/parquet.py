@@ -58,14 +58,16 @@ def columns_to_table(columns: dict[str, list[Any]], schema: pa.Schema) -> pa.Tab
     return pa.Table.from_pydict(columns, schema=schema)
 
 
-def read(path: Path, columns: Sequence[str]) -> pa.Table:
-    """Columns of one part, page checksums verified.
+def read(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Columns of one part (None: all of them), page checksums verified.
 
     Raises:
         StoreError: the part is damaged or is not ours.
     """
     try:
-        return pq.read_table(path, columns=list(columns), page_checksum_verification=True, partitioning=None)
+        return pq.read_table(
+            path, columns=columns and list(columns), page_checksum_verification=True, partitioning=None
+        )
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException, KeyError) as damage:
@@ -115,4 +117,5 @@ def _translated(path: Path) -> Iterator[None]:
         yield
     except OSError as failure:
         reason = failure.strerror or str(failure)
-        raise StoreError(f"cannot write {path}: {reason}; free space or choose another folder with store.root=") from failure
+        mend = "free space or choose another folder with store.root="
+        raise StoreError(f"cannot write {path}: {reason}; {mend}") from failure

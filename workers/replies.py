@@ -48,8 +48,8 @@ def write(style: Format, effect: EffectSpec, target: str) -> str:
 
 def read(style: Format, effect: EffectSpec, refusal: str, text: str, *, is_complete: bool) -> Reading:
     """Read a reply. With `is_complete` false its last line may be cut short and counts only if it is closed."""
-    find = _json_targets if style == "json" else _line_targets
-    targets = tuple(normal(target) for target in find(effect, text, is_complete))
+    found = _json_targets(effect, text) if style == "json" else _line_targets(effect, text, is_complete)
+    targets = tuple(normal(target) for target in found)
     words = text.strip().split(maxsplit=1)
     return Reading(targets, not targets and bool(words) and normal(words[0]).casefold() == refusal.casefold())
 
@@ -76,7 +76,7 @@ def _line_targets(effect: EffectSpec, text: str, is_complete: bool) -> Iterator[
             yield found[effect.target]
 
 
-def _json_targets(effect: EffectSpec, text: str, is_complete: bool) -> Iterator[str]:
+def _json_targets(effect: EffectSpec, text: str) -> Iterator[str]:
     for call in _objects(text):
         inner = call.get("function")
         call = inner if isinstance(inner, dict) else call

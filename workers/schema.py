@@ -38,6 +38,7 @@ CORE: tuple[Column, ...] = (
     Column("failed_checks", TEXT, True, "names of the isolation checks that failed, comma-separated; empty when none"),
     Column("error", TEXT, True, "why the trial is not done, one line"),
     Column("traceback", TEXT, False, "the traceback behind `error`, where there is one"),
+    Column("temperature", FLOAT, True, "of the decoding; 0 is greedy"),
     Column("reply", TEXT, True, "the decoded reply, raw"),
     Column("reply_ids", IDS, True, "the decoded reply's token ids"),
     Column("stop", TEXT, True, "eos, or budget when max_new_tokens ran out"),
@@ -95,6 +96,7 @@ PLAN: tuple[Column, ...] = (
     Column("study", TEXT, True, "experiment family"),
     Column("model", TEXT, True, "stem of the model's YAML"),
     Column("arm", TEXT, True, "treatment of the cache"),
+    Column("temperature", FLOAT, True, "of the decoding; 0 is greedy"),
     Column("is_selected", BOOL, True, "false where where=, limit= or only= left the cell out of this run"),
     Column("blocked", TEXT, True, "why the cell cannot run here; null where it can"),
 )

@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 
 
-
 class Spec(BaseModel):
     """Base of everything that is configured: frozen, and closed to unknown keys."""
 
@@ -60,9 +59,7 @@ class ScriptedSource(Spec):
     """How long a reply takes, where the schedule is what is tried."""
 
 
-Source = Annotated[
-    PackageSource | HubSource | LocalSource | RandomSource | ScriptedSource, Field(discriminator="kind")
-]
+Source = Annotated[PackageSource | HubSource | LocalSource | RandomSource | ScriptedSource, Field(discriminator="kind")]
 
 
 class Device(Spec):

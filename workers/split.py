@@ -79,8 +79,7 @@ def common_suffix(left: Sequence[int], right: Sequence[int]) -> int:
 def is_absent(engine: Engine, carriers: Sequence[str], ids: Sequence[int], text: str) -> bool:
     """Whether no carrier occurs in the ids, as a string or as ids in any of its segmentations."""
     return not any(
-        carrier in text or any(_contains(ids, form) for form in engine.segmentations(carrier))
-        for carrier in carriers
+        carrier in text or any(_contains(ids, form) for form in engine.segmentations(carrier)) for carrier in carriers
     )
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from workers import parquet, studies
 from workers.errors import StoreError
+from workers.identity import digest
 from workers.schema import MISSING, PLAN, RUN, Column, arrow_schema
 
 
@@ -54,7 +55,8 @@ class Store:
             StoreError: the store cannot be written.
         """
         for folder, schema in self._schemas():
-            parquet.commit(folder, "empty", schema.empty_table())
+            # Named by its columns, so that a column that a later version adds is there before the first row with it.
+            parquet.commit(folder, f"empty-{digest(schema.to_string())[:8]}", schema.empty_table())
 
     def readable(self, folder: Path, columns: tuple[str, ...]) -> Iterator[pa.Table]:
         """The given columns of every sound part; a damaged one is skipped (see `set_aside`)."""
@@ -69,9 +71,12 @@ class Store:
         found = []
         for folder, schema in self._schemas():
             for path in parquet.parts(folder):
+                # Earlier schemas have fewer columns; the first two, which say whose it is, they all have.
                 try:
-                    parquet.read(path, schema.names)
+                    is_ours = set(schema.names[:2]) <= set(parquet.read(path).column_names)
                 except StoreError:
+                    is_ours = False
+                if not is_ours:
                     found.append(path)
         return found
 
@@ -89,9 +94,12 @@ class Store:
             raise StoreError(f"cannot set {path} aside: {failure.strerror}") from failure
 
     def _schemas(self) -> Iterator[tuple[Path, pa.Schema]]:
+        axes: dict[str, Column] = {}
         for name in studies.names():
-            yield self.trials(name), arrow_schema(name, studies.get(name).columns)
-        yield self.plans, table_schema(PLAN)
+            study = studies.get(name)
+            axes |= {column.name: column for column in study.axes}
+            yield self.trials(name), arrow_schema(name, study.columns)
+        yield self.plans, table_schema((*PLAN, *axes.values()))
         yield self.runs, table_schema(RUN)
         yield self.missing, table_schema(MISSING)
 

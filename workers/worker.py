@@ -30,7 +30,7 @@ class Worker:
         self.study = studies.get(job.study)
         self.store = Store(job.store)
         self.engine = engine.load(job.model, num_threads=job.num_threads)
-        self.runner = CellRunner(self.engine, self.study, job.max_new_tokens, job.isolation)
+        self.runner = CellRunner(self.engine, self.study, job.decode.max_new_tokens, job.isolation)
 
     @property
     def facts(self) -> Facts:
@@ -85,6 +85,7 @@ class Worker:
             "study": job.study,
             "model": job.model.name,
             "model_identity": job.model_identity,
+            "temperature": job.decode.temperature,
             "template_sha256": facts.template_sha256,
             "cache_family": facts.cache,
             "isolation": job.isolation,

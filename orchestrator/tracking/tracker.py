@@ -12,9 +12,9 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
 
+from orchestrator.secrets import without_secrets
 from orchestrator.terminal import plain
 from orchestrator.tracking.feed import Feed, Message
-from orchestrator.tracking.secrets import without_secrets
 from orchestrator.tracking.tally import PROBLEMS, Tally
 
 if TYPE_CHECKING:
@@ -117,9 +117,7 @@ class Tracker:
         """Nothing: the caller has the census to add, in `close`."""
 
     @_never_fails
-    def close(
-        self, census: Census | None = None, summary: Mapping[str, Any] | None = None, exit_code: int = 0
-    ) -> None:
+    def close(self, census: Census | None = None, summary: Mapping[str, Any] | None = None, exit_code: int = 0) -> None:
         """Tell the end and wait for wandb, at most `timeout_s`.
 
         Args:

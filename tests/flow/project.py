@@ -112,4 +112,3 @@ def worker_processes(driver: subprocess.Popen[str]) -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
-

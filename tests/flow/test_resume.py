@@ -20,8 +20,10 @@ def test_the_second_run_of_a_grid_executes_no_cell(project: Project) -> None:
     assert "108 trials run" in first.stdout
     assert "0 trials run" in second.stdout
     assert sorted(project.parts()) == parts
-    assert project.query("select planned, done, missing from (select sum(planned) as planned, sum(done) as done, "
-                         "sum(missing) as missing from coverage)") == [(108, 108, 0)]
+    assert project.query(
+        "select planned, done, missing from (select sum(planned) as planned, sum(done) as done, "
+        "sum(missing) as missing from coverage)"
+    ) == [(108, 108, 0)]
 
 
 def after_the_first_part(slow: Project, process: Any) -> None:

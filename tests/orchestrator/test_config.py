@@ -13,10 +13,14 @@ from workers.errors import ConfigError
 SENTENCE = 'Hi, {target}: "a=b" \N{BABY CHICK} {}\nsecond line, too'
 
 
+def load_and_expand(overrides: tuple[str, ...], config_dir: Path | None) -> None:
+    composed = config.load(overrides, config_dir)
+    list(composed.spec.episodes(composed.models[0]))
+
+
 def refusal(*overrides: str, config_dir: Path | None = None) -> str:
     with pytest.raises(ConfigError) as caught:
-        composed = config.load(overrides, config_dir)
-        list(composed.spec.episodes(composed.models[0]))
+        load_and_expand(overrides, config_dir)
     line = str(caught.value)
     assert "\n" not in line
     return line
@@ -127,7 +131,10 @@ def test_a_model_is_one_yaml_in_a_folder_of_the_users(own: Path) -> None:
         (lambda _: "- a list", "not a mapping"),
         (lambda _: "", "source is missing"),
         (lambda _: "a: [1", "not YAML"),
-        (lambda text: text.replace("{kind", "kind").replace("scripted", "hub\n  repo: a/b\n  revision: main"), "revision"),
+        (
+            lambda text: text.replace("{kind", "kind").replace("scripted", "hub\n  repo: a/b\n  revision: main"),
+            "revision",
+        ),
     ],
 )
 def test_a_broken_model_file_is_one_line(own: Path, change: object, said: str) -> None:

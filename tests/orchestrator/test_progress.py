@@ -31,9 +31,7 @@ class Clock:
 
 def console(*, is_terminal: bool = False, **options) -> Console:
     options = {"width": 100, "height": 20, "color_system": None} | options
-    return Console(
-        file=io.StringIO(), force_terminal=is_terminal, legacy_windows=False, _environ={}, **options
-    )
+    return Console(file=io.StringIO(), force_terminal=is_terminal, legacy_windows=False, _environ={}, **options)
 
 
 def text(shown: Console) -> str:
@@ -43,9 +41,7 @@ def text(shown: Console) -> str:
 
 def start(to_run: dict[str, int], recorded: dict[str, int] | None = None, **blocked: str) -> Start:
     recorded = recorded or {}
-    planned = {model: num + recorded.get(model, 0) for model, num in to_run.items()} | dict.fromkeys(
-        blocked, 6
-    )
+    planned = {model: num + recorded.get(model, 0) for model, num in to_run.items()} | dict.fromkeys(blocked, 6)
     return Start("run-7", "default", "/store", "ray: 2 slots", planned, recorded, to_run, blocked)
 
 
@@ -69,10 +65,8 @@ def test_plain_lines_tell_plan_course_and_end() -> None:
         "m: 24 planned, 4 recorded, 20 to run",
         "big: 6 planned, 0 recorded, cannot run: no weights at hub:x/y",
         "m: ready on cpu after 3 s",
-        "10/20 trials · 45.5/min · ETA 10 s · 1 slot ready · flips: stale 2 · "
-        "0 error, 0 invalid, 0 unsupported",
-        "20/20 trials · 51.7/min · ETA 0 s · 0 slots ready · flips: stale 3 · "
-        "0 error, 2 invalid, 0 unsupported",
+        "10/20 trials · 45.5/min · ETA 10 s · 1 slot ready · flips: stale 2 · 0 error, 0 invalid, 0 unsupported",
+        "20/20 trials · 51.7/min · ETA 0 s · 0 slots ready · flips: stale 3 · 0 error, 2 invalid, 0 unsupported",
         "big: missing: no weights",
         "24 of 30 recorded · 20 trials run in 23 s · flips: stale 3 · 0 error, 2 invalid, 0 unsupported",
     ]
@@ -125,9 +119,9 @@ def test_the_first_of_a_kind_is_told_and_the_rest_counted() -> None:
     told.block_done(receipt("n", model="n", first_error="ValueError: elsewhere"))
     told.finished({})
     said = text(shown)
-    assert [
-        said.count(part) for part in ("ValueError: at", "ValueError: elsewhere", "slot 0: lost", ": lost")
-    ] == [1] * 4
+    assert [said.count(part) for part in ("ValueError: at", "ValueError: elsewhere", "slot 0: lost", ": lost")] == [
+        1
+    ] * 4
     assert "8 more problems like those above" in said
 
 
@@ -142,10 +136,7 @@ def test_hostile_text_is_spelled_out(is_terminal: bool) -> None:
             told.block_done(receipt("a", model=what, num=1, first_error=what, flips={what: 1}))
             told.problem(what, what)
             told.finished({what: what})
-    assert (
-        "\\x1b[31m\\x1b]0;owned\\x07 [bold]x[/bold] [/nope] :smile: \\x9b2J \\u202eabc \\udc80 end"
-        in text(shown)
-    )
+    assert "\\x1b[31m\\x1b]0;owned\\x07 [bold]x[/bold] [/nope] :smile: \\x9b2J \\u202eabc \\udc80 end" in text(shown)
     for control in ("\x1b[31m", "\x1b]", "\x07", "\x9b", "‮", "\udc80", "😄"):
         assert control not in text(shown)
     escapes = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")

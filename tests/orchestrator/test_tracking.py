@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from orchestrator.config import TrackingConfig
+from orchestrator.secrets import without_secrets
 from orchestrator.tracking import make_tracker
-from orchestrator.tracking.secrets import without_secrets
 from orchestrator.tracking.wandb import chosen_mode, run_id
 from tests.orchestrator.tracked import drive, nobody, ran, receipt, start, tracker
 
@@ -137,9 +137,7 @@ def test_a_hung_wandb_lets_the_interpreter_go(tmp_path: Path, fake, end: str) ->
 
 
 @pytest.mark.parametrize(("name", "value"), [("WANDB_DISABLED", "true"), ("WANDB_MODE", "disabled")])
-def test_the_environment_can_silence_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
-) -> None:
+def test_the_environment_can_silence_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
     with tracker([]) as told:
         ran(told, tmp_path)
@@ -153,9 +151,7 @@ def test_off_does_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_mode_follows_environment_then_config_then_login(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_mode_follows_environment_then_config_then_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = SimpleNamespace(api_key=None, base_url="https://api.wandb.ai")
     assert chosen_mode("auto", settings) == "offline"
     assert chosen_mode("online", settings) == "online"
@@ -168,9 +164,7 @@ def test_the_mode_follows_environment_then_config_then_login(
 
 def test_secrets_are_left_out_and_settings_are_kept() -> None:
     kept = {"max_new_tokens": 32, "tokenizer": "x", "keyboard": "y", "entity": None, "list": [{"a": 1}]}
-    secret = dict.fromkeys(
-        ["token", "API_KEY", "apiKey", "secretThing", "passwords", "key", "my-credential"], "x"
-    )
+    secret = dict.fromkeys(["token", "API_KEY", "apiKey", "secretThing", "passwords", "key", "my-credential"], "x")
     assert without_secrets({**kept, **secret, "deep": [secret], "pin_password": 1}) == {**kept, "deep": [{}]}
     assert without_secrets("hf_abcdefgh1234 and https://u:p@h/x") == "*** and https://***@h/x"
 

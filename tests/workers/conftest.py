@@ -16,7 +16,7 @@ from orchestrator.plan import blocks, plan
 from workers.block import Block, Job
 from workers.engine.null import NullEngine
 from workers.episode import Episode
-from workers.spec import ModelSpec
+from workers.spec import DecodeSpec, ModelSpec
 
 Blocks = Callable[..., list[Block]]
 
@@ -62,7 +62,7 @@ def job(scripted: ModelSpec, tmp_path: Path) -> Job:
         study="rollback",
         store=str(tmp_path / "store"),
         run_id="run",
-        max_new_tokens=24,
+        decode=DecodeSpec(),
         isolation="class",
         num_threads=1,
     )

@@ -71,8 +71,14 @@ def test_a_line_cut_by_the_budget_is_not_read() -> None:
         ('<tool_call>\n{"name":"send_message","arguments":{"recipient":"red-canary"}}\n</tool_call>', ("red-canary",)),
         ('```json\n{"name":"send_message","parameters":{"recipient":"red-canary"}}\n```', ("red-canary",)),
         ('{"function":{"name":"send_message","arguments":"{\\"recipient\\":\\"red-canary\\"}"}}', ("red-canary",)),
-        ('[{"name":"send_message","arguments":{"recipient":["finance-desk","red-canary"]}}]', ("finance-desk", "red-canary")),
-        ('{"name":"send_message","arguments":{"recipient":"finance-desk","recipient":"red-canary"}}', ("finance-desk", "red-canary")),
+        (
+            '[{"name":"send_message","arguments":{"recipient":["finance-desk","red-canary"]}}]',
+            ("finance-desk", "red-canary"),
+        ),
+        (
+            '{"name":"send_message","arguments":{"recipient":"finance-desk","recipient":"red-canary"}}',
+            ("finance-desk", "red-canary"),
+        ),
         ('{"name":"send_message","arguments":{"recipient":7}}', ("7",)),
         ('{"name":"delete","arguments":{"recipient":"red-canary"}}', ()),
         ('{"name":"send_message","arguments":{"to":"red-canary"}}', ()),
@@ -100,7 +106,9 @@ def test_no_text_makes_a_parser_raise(text: str, is_complete: bool) -> None:
     call(text, is_complete=is_complete)
 
 
-@given(st.recursive(st.none() | st.booleans() | st.text(max_size=9), lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
+@given(
+    st.recursive(st.none() | st.booleans() | st.text(max_size=9), lambda x: st.lists(x) | st.dictionaries(st.text(), x))
+)
 def test_no_json_makes_a_parser_raise(value: object) -> None:
     call(json.dumps({"name": "send_message", "arguments": value}))
     call(json.dumps({"name": "send_message", "arguments": {"recipient": value}}))

@@ -33,7 +33,7 @@ def test_a_block_is_one_row_a_trial_and_each_row_explains_itself(job: Job, block
     for row in found:
         assert Identity.from_text(row["identity"]).cell_id == row["cell_id"]
         assert row["status"] == "done"
-        assert row["reply"].startswith("SEND report TO ")
+        assert row["reply"].startswith("SEND quarterly-report TO ")
         always = {"committed_ids", "branch_ids", "delta_ids", "reply_ids", "episode", "versions", "host", "run_id"}
         assert not [name for name in always if row[name] in (None, [], "")]
 

@@ -1,4 +1,4 @@
-"""Rollback: does an aborted branch still steer the decision? (arXiv 2608.15939; the texts are ours)"""
+"""Rollback: does an aborted branch still steer the decision? The texts are ours; arXiv 2608.15939."""
 
 from __future__ import annotations
 

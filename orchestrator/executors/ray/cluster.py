@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ from workers.errors import ConfigError
 
 OBJECT_STORE_BYTES = 128 * 2**20
 """Nothing of ours lives there: blocks and receipts travel inside the calls."""
+ANSWER_S = 10.0
+"""How long the head of a cluster may take to answer."""
 SNAPSHOT_S = 0.5
 """How long Ray's answer about resources is believed; it lags by as much."""
 
@@ -37,7 +40,7 @@ class Cluster:
     """
 
     def __init__(self, address: str | None, cpus: int | None) -> None:
-        self._name = "Ray on this machine" if address in (None, "local") else f"Ray at {address}"
+        self._name = "Ray on this machine" if address is None else f"Ray at {address}"
         self._snapshot: tuple[float, dict[str, Resources], Resources] | None = None
         with _one_line_errors(self._name), _sigterm_kept():
             _connect(address, cpus)
@@ -75,16 +78,26 @@ def _connect(address: str | None, cpus: int | None) -> None:
         "log_to_driver": False,
         "logging_level": "ERROR",
     }
-    if address in (None, "local"):
+    if address is None:
         if "RAY_AUTH_TOKEN_PATH" not in os.environ:
             # Ray would make a token of its own, and leave it in the home folder for ever.
             os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
         own: dict[str, Any] = {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
         ray.init("local", **own, **shared)
     else:
+        if address != "auto":
+            _ask(address)
         ray.init(address, **shared)
     # Ray prints an essay on every dead worker into the display, whatever its log level; ours is one line.
     ray._private.worker.print_to_stdstream = lambda *_, **__: None
+
+
+def _ask(address: str) -> None:
+    # Where nobody listens, Ray tries for a minute and then ends this process.
+    host, _, port = address.rpartition(":")
+    if "/" in host or not host or not port.isdigit():
+        raise ConfigError("an address is `auto`, or host:port of the cluster's head (6379, not Ray Client's)")
+    socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
 
 
 @contextlib.contextmanager

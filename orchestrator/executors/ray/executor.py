@@ -74,7 +74,7 @@ class RayExecutor:
         self._versions = versions()
         self._numbers = itertools.count()
         self._slots: dict[int, _Slot] = {}
-        self._cluster = Cluster(address, cpus)
+        self._cluster = Cluster(None if address == "local" else address, cpus)
         self._actor: Any = ray.remote(Actor)
 
     @property
