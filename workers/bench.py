@@ -44,23 +44,29 @@ class Bench:
     engine: Engine
     split: Split
     cost: Cost = field(default_factory=Cost)
+    _shared: list[tuple[Handle, str]] = field(default_factory=list)
 
     @cached_property
     def _retained(self) -> tuple[Handle, Handle]:
         session = self.engine.prefill(self.split.committed_ids)
         snapshot = self.engine.fork(session)
         self.engine.feed(session, self.split.branch_ids)
+        self._share(snapshot, session)
         return snapshot, session
 
     @cached_property
     def reference(self) -> Handle:
         """A pass over the committed prefix that no arm ever touches: Layer 1 is measured against it."""
-        return self.engine.prefill(self.split.committed_ids)
+        reference = self.engine.prefill(self.split.committed_ids)
+        self._share(reference)
+        return reference
 
-    @property
-    def parents(self) -> tuple[Handle, ...]:
-        """The shared states, which no arm may change."""
-        return (*self._retained, self.reference)
+    def is_intact(self) -> bool:
+        """Whether every shared state still has the bytes it was made with."""
+        return all(self.engine.digest(handle) == made for handle, made in self._shared)
+
+    def _share(self, *handles: Handle) -> None:
+        self._shared.extend((handle, self.engine.digest(handle)) for handle in handles)
 
     def explored(self) -> Handle:
         """A copy of the session after the branch was fed, before anything was dropped."""

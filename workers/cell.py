@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from workers import arms
 from workers.bench import Bench, Cost
-from workers.errors import IsolationError, TemplateError, Unsupported
+from workers.errors import IsolationError, OutOfMemory, TemplateError, Unsupported
 from workers.split import Split, split
 
 if TYPE_CHECKING:
@@ -30,7 +30,11 @@ class CellRunner:
     isolation: str
 
     def run(self, work: Work) -> Iterator[Row]:
-        """One row a trial, in the trials' order. A failed trial is a row, not an exception."""
+        """One row a trial, in the trials' order. A failed trial is a row, not an exception.
+
+        Raises:
+            OutOfMemory: says nothing about the trial; it may succeed elsewhere.
+        """
         try:
             parts = split(self.engine, work.episode)
         except (IsolationError, TemplateError) as refusal:
@@ -38,16 +42,19 @@ class CellRunner:
             for _ in work.trials:
                 yield _failed("invalid", refusal, check)
             return
+        except OutOfMemory:
+            raise
         except Exception as bug:
             for _ in work.trials:
                 yield _failed("error", bug)
             return
         bench = Bench(self.engine, parts)
         for trial in work.trials:
-            if self.isolation == "strict":
-                bench = Bench(self.engine, parts)
             bench.cost = Cost()
-            yield _split_columns(parts) | self._guarded(bench, trial, work)
+            row = self._guarded(bench, trial, work)
+            yield _split_columns(parts) | row
+            if self.isolation == "strict" or not row.get("parent_intact", True):
+                bench = Bench(self.engine, parts)
 
     def _guarded(self, bench: Bench, trial: Trial, work: Work) -> Row:
         try:
@@ -56,12 +63,13 @@ class CellRunner:
             return _failed("unsupported", lack) | {"layer1": "unsupported"}
         except IsolationError as broken:
             return _failed("invalid", broken, broken.check)
+        except OutOfMemory:
+            raise
         except Exception as bug:
             return _failed("error", bug)
 
     def _run_trial(self, bench: Bench, trial: Trial, work: Work) -> Row:
         arm, parts = arms.get(trial.arm), bench.split
-        before = [self.engine.digest(parent) for parent in bench.parents]
         handle = arm.prepare(bench)
         row = self._layer1(bench, handle, arm)
         start = time.perf_counter()
@@ -70,7 +78,7 @@ class CellRunner:
         failed = list(_broken_checks(parts, handle))
         measures = dict(self.study.judge.score(self.engine, handle, work.episode))
         decoded = self.engine.decode(handle, self.max_new_tokens)
-        if before != [self.engine.digest(parent) for parent in bench.parents]:
+        if not bench.is_intact():
             failed.append("parent_changed")
         measures |= self.study.judge.read(decoded, work.episode)
         cost = bench.cost

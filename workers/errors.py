@@ -7,6 +7,7 @@ ResidueError                 the user can mend it: printed as one line, never a 
 └── StoreError               results cannot be written or read
 Unsupported                  this cache family cannot do what the arm asks; a status, not a failure
 IsolationError               a proof of isolation failed; the trial is `invalid`
+OutOfMemory                  the device is too small or too full; says nothing about the trial
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ class StoreError(ResidueError):
 
 class Unsupported(Exception):
     """This cache family cannot do this arm; the message says which capability is missing."""
+
+
+class OutOfMemory(Exception):
+    """The device ran out of memory; the trial may succeed with more of it."""
 
 
 class IsolationError(Exception):

@@ -16,7 +16,7 @@ from workers.cell import CellRunner
 from workers.engine import Handle, Render
 from workers.engine.null import NullEngine, NullHandle
 from workers.episode import Message
-from workers.errors import IsolationError, TemplateError, Unsupported
+from workers.errors import IsolationError, OutOfMemory, TemplateError, Unsupported
 from workers.spec import ModelSpec
 from workers.studies import get
 
@@ -107,7 +107,7 @@ def test_an_arm_that_works_on_the_shared_cache_is_invalid(
     engine: NullEngine, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MemOS#2301: a stored cache is mutated in place by generation."""
-    plant(monkeypatch, "stale", lambda bench: bench.parents[1])
+    plant(monkeypatch, "stale", lambda bench: bench._retained[1])
     row = run(engine, work)["stale"]
     assert row["status"] == "invalid"
     assert row["failed_checks"] == "parent_changed"
@@ -115,6 +115,19 @@ def test_an_arm_that_works_on_the_shared_cache_is_invalid(
     assert row["reply"]
     assert "effect" not in row
     assert "effect_status" not in row
+    others = [other for arm, other in run(engine, work).items() if arm != "stale"]
+    assert {other["status"] for other in others} == {"done"}
+
+
+def test_running_out_of_memory_is_no_observation(
+    engine: NullEngine, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(bench: Bench) -> Handle:
+        raise OutOfMemory("full")
+
+    plant(monkeypatch, "fresh", fail)
+    with pytest.raises(OutOfMemory):
+        run(engine, work)
 
 
 def test_a_one_pass_arm_that_loses_the_delta_is_invalid(

@@ -85,7 +85,9 @@ class Engine(Protocol):
         """Append `ids` (not empty) to the handle's cache, in place.
 
         Raises:
-            IsolationError: ledger and cache length disagree afterwards.
+            IsolationError: ledger and cache length disagree afterwards (`ledger_mismatch`), a rotary switch would
+                be crossed (`rope_switch`), or the handle is another engine's (`foreign_handle`).
+            OutOfMemory: the device is full.
         """
 
     def fork(self, handle: Handle) -> Handle:
@@ -94,7 +96,10 @@ class Engine(Protocol):
     def crop(self, handle: Handle, length: int) -> Handle:
         """A new handle holding the first `length` tokens, on storage of its own; `handle` is not touched.
 
+        It has no next-token distribution until it is fed.
+
         Raises:
+            ValueError: `length` is not between 1 and the number of tokens.
             Unsupported: this cache family cannot be cropped.
             IsolationError: the crop left another number of tokens.
         """

@@ -19,6 +19,7 @@ from transformers.cache_utils import (
     LinearAttentionCacheLayerMixin,
 )
 
+from workers.engine.memory import memory_errors
 from workers.errors import IsolationError, ModelError, Unsupported
 
 Family = Literal["full", "sliding", "chunked", "hybrid", "recurrent", "conv"]
@@ -132,7 +133,7 @@ def _family(config: PreTrainedConfig, layers: list[Any]) -> Family:
 
 def fork(cache: Any) -> Any:
     """A copy with storage of its own (`copy.copy` would share the layers)."""
-    with torch.inference_mode():
+    with torch.inference_mode(), memory_errors():
         return copy.deepcopy(cache)
 
 

@@ -15,6 +15,7 @@ from workers.engine import cache as kv
 from workers.engine.base import Decoded, Facts, Handle, Render
 from workers.engine.chat import Chat
 from workers.engine.handle import CacheHandle, owned
+from workers.engine.memory import memory_errors
 from workers.engine.rope import RopeLimit
 from workers.episode import Message
 from workers.errors import ModelError
@@ -154,7 +155,7 @@ class CausalEngine:
             inputs["position_ids"] = torch.arange(start, start + len(ids), device=device)[None]
         if self._can_keep_last:
             inputs["logits_to_keep"] = 0 if keeps_all else 1
-        with torch.inference_mode():
+        with torch.inference_mode(), memory_errors():
             rows: Tensor = self._model(**inputs, use_cache=True).logits[0].float()
         handle.ids.extend(ids)
         self._kind.check(handle.cache, len(handle.ids))

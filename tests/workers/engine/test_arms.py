@@ -106,12 +106,16 @@ def test_layer_1_tells_the_restored_from_the_stale(tiny: Tiny, bench: MakeBench,
 @every_family
 def test_no_arm_changes_the_shared_states(tiny: Tiny, bench: MakeBench, architecture: str) -> None:
     states = bench(tiny(architecture))
-    before = [states.engine.digest(parent) for parent in states.parents]
+    arms.get("stale").prepare(states)
+    assert states.reference.ledger == states.split.committed_ids
+    assert len(states._shared) == 3
     for name in arms.names():
         if name != "truncate" or architecture in CROPPED:
             states.engine.score(decided(states, name), TARGET)
             reply(states, name)
-    assert [states.engine.digest(parent) for parent in states.parents] == before
+    assert states.is_intact()
+    states.engine.feed(states.reference, states.split.delta_ids)
+    assert not states.is_intact()
 
 
 def test_the_real_model_keeps_the_identities(smollm2: Engine, bench: MakeBench) -> None:
