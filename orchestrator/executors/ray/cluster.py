@@ -72,7 +72,8 @@ def _of(resources: dict[str, float]) -> Resources:
 
 
 def _connect(address: str | None, cpus: int | None) -> None:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # The second block of a lost slot fails unasked; Ray would print its traceback into the display.
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_IGNORE_UNHANDLED_ERRORS": "1"}
     shared: dict[str, Any] = {
         "runtime_env": {"py_modules": [package.__path__[0] for package in (workers, orchestrator)]},
         "log_to_driver": False,
