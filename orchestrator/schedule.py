@@ -48,6 +48,8 @@ def run(
         executor.shutdown()
         reason = str(error) or "stopped at once"
         audience.tell(lambda listener: listener.finished(dict.fromkeys(blocks, reason)))
+        # What a signal raises inside Ray comes out of it as a SystemError.
+        stop.raise_if_at_once()
         raise
     outcome = allocation.outcome()
     audience.tell(lambda listener: listener.finished(outcome.reasons))

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -188,21 +187,22 @@ def test_a_slot_whose_room_is_gone_does_not_wait_for_ever(cluster: Cluster, tmp_
 
 
 def test_a_machine_that_joins_is_used_and_one_that_leaves_is_done_without(
-    cluster: Cluster, executor: RayExecutor, tmp_path: Path
+    cluster: Cluster, executor: RayExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def operate() -> None:
-        until(lambda: len(pids(tmp_path)) == 2)
+    def operate() -> Iterator[None]:
+        while len(pids(tmp_path)) < 2:
+            yield
         node = cluster.add_node(num_cpus=1)
-        until(lambda: len(pids(tmp_path)) == 3)
+        while len(pids(tmp_path)) < 3:
+            yield
         cluster.remove_node(node, allow_graceful=False)
         (tmp_path / "hold").unlink()
 
     (tmp_path / "hold").touch()
-    with ThreadPoolExecutor(1) as threads:
-        operator = threads.submit(operate)
-        outcome = go(executor, tmp_path, 20)
-        operator.result()
-    assert outcome.missing == {}
+    steps, wait = operate(), executor.wait
+    monkeypatch.setattr(executor, "wait", lambda timeout_s: next(steps, None) or wait(timeout_s))
+    assert go(executor, tmp_path, 20).missing == {}
+    assert next(steps, "over") == "over"
     assert len(list(tmp_path.glob("done-*"))) == 20
 
 
