@@ -15,8 +15,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
     """An empty folder of a user's; whatever a test kills, nothing of it stays to disturb the next."""
     made = Project(tmp_path)
     yield made
-    for process in made.left_behind():
-        process.kill()
+    made.end()
 
 
 @pytest.fixture
@@ -34,4 +33,5 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...
     text = (REPOSITORY / "conf" / "model" / "scripted.yaml").read_text()
     project.add_model("slow", text)
     assert project.run("model=slow", "executor=inline").returncode == 0
+    project.end()
     return project.sealed()

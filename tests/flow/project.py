@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -33,6 +34,7 @@ class Project:
         self.folder = folder
         self.store = folder / "results"
         self.conf = folder / "conf"
+        self.started: list[subprocess.Popen[str]] = []
         (self.conf / "model").mkdir(parents=True)
 
     def add_model(self, name: str, text: str) -> None:
@@ -44,15 +46,25 @@ class Project:
         arguments = [sys.executable, "-m", "orchestrator", "--config-dir", str(self.conf), *overrides]
         mark = {MARK: str(self.folder)}
         environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "WANDB_MODE": "offline", "COLUMNS": "200", **mark}
-        return subprocess.Popen(
+        process = subprocess.Popen(
             arguments, cwd=self.folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
+        self.started.append(process)
+        return process
 
     def run(self, *overrides: str) -> subprocess.CompletedProcess[str]:
         """The command, ended."""
         process = self.start("tracking=off", *overrides)
         out, err = process.communicate(timeout=PATIENCE_S)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def end(self) -> None:
+        """Kill whatever of this project still runs, so that it disturbs no other test."""
+        for process in self.left_behind():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        for started in self.started:
+            kill(started)
 
     def left_behind(self) -> list[psutil.Process]:
         """Processes of this project that still run."""
@@ -107,7 +119,7 @@ def worker_processes(driver: subprocess.Popen[str]) -> list[psutil.Process]:
     found = []
     for child in psutil.Process(driver.pid).children(recursive=True):
         try:
-            if child.cmdline() and child.cmdline()[0].startswith("ray::") and "IDLE" not in child.cmdline()[0]:
+            if child.cmdline() and child.cmdline()[0].startswith("ray::Actor"):
                 found.append(child)
         except psutil.Error:
             continue
