@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -159,6 +160,7 @@ def test_publish_names_the_file_for_the_shell(builder, ask):
 
 def test_a_reader_that_stops_early_is_no_failure(builder):
     builder.store(*(builder.trial(version=n) for n in range(40)))
-    command = f"{sys.executable} -m analysis --store '{builder.root}' sql 'from trials' | head -1"
+    arguments = [sys.executable, "-m", "analysis", "--store", str(builder.root), "sql", "from trials"]
+    command = f"{shlex.join(arguments)} | head -1"
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, cwd=ROOT, check=False)
     assert (done.returncode, done.stderr) == (0, b"")

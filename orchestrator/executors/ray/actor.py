@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import ray
 from ray.util import get_node_ip_address
@@ -11,6 +12,8 @@ from orchestrator.executors.versions import differences, versions
 from workers.block import Block, Job, Receipt
 from workers.errors import ModelError
 from workers.worker import Worker
+
+MAX_ERROR_BYTES = 300
 
 
 class Actor:
@@ -33,5 +36,9 @@ class Actor:
         return self.worker.facts.device, time.perf_counter() - start
 
     def run(self, block: Block) -> Receipt:
-        """Compute and commit a block."""
-        return self.worker.run(block)
+        """Compute and commit a block; the receipt stays under 1 KB, in whatever script its error is written."""
+        receipt = self.worker.run(block)
+        if receipt.first_error is None:
+            return receipt
+        cut = receipt.first_error.encode("utf-8", "replace")[:MAX_ERROR_BYTES].decode("utf-8", "ignore")
+        return replace(receipt, first_error=cut)

@@ -74,21 +74,24 @@ def _of(resources: dict[str, float]) -> Resources:
 def _connect(address: str | None, cpus: int | None) -> None:
     # The second block of a lost slot fails unasked; Ray would print its traceback into the display.
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_IGNORE_UNHANDLED_ERRORS": "1"}
-    shared: dict[str, Any] = {
-        "runtime_env": {"py_modules": [package.__path__[0] for package in (workers, orchestrator)]},
-        "log_to_driver": False,
-        "logging_level": "ERROR",
-    }
+    shared: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None:
         if "RAY_AUTH_TOKEN_PATH" not in os.environ:
             # Ray would make a token of its own, and leave it in the home folder for ever.
             os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-        own: dict[str, Any] = {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
+        # No runtime environment: these workers import what the driver does, and Ray starts no worker in one when the
+        # interpreter's path holds a space.
+        own: dict[str, Any] = {
+            "num_cpus": cpus,
+            "include_dashboard": False,
+            "object_store_memory": OBJECT_STORE_BYTES,
+        }
         ray.init("local", **own, **shared)
     else:
         if address != "auto":
             _ask(address)
-        ray.init(address, **shared)
+        code = {"py_modules": [package.__path__[0] for package in (workers, orchestrator)]}
+        ray.init(address, runtime_env=code, **shared)
     # Ray prints an essay on every dead worker into the display, whatever its log level; ours is one line.
     ray._private.worker.print_to_stdstream = lambda *_, **__: None
 
