@@ -10,7 +10,7 @@ from orchestrator import grid, ledger, plan, staleness
 from orchestrator.config import Composed
 from orchestrator.executors import make_executor
 from orchestrator.grid import Cell, ModelIdentity
-from orchestrator.listener import Listener, Start
+from orchestrator.listener import Audience, Listener, Start
 from orchestrator.plan import Planned, Recorded, State, TrialKey
 from orchestrator.schedule import Stop, run
 from workers.block import Job
@@ -100,8 +100,8 @@ def carry_out(prepared: Prepared, run_id: str, command: Sequence[str], listeners
     if blocks:
         jobs = {model.name: _job(prepared, model, run_id) for model in composed.models}
         executor = make_executor(composed.run.executor)
-        for listener in listeners:
-            listener.started(_start(prepared, run_id, executor.description))
+        start = _start(prepared, run_id, executor.description)
+        Audience(listeners).tell(lambda listener: listener.started(start))
         try:
             with Stop() as stop:
                 outcome = run(blocks, jobs, executor, listeners, stop)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 
@@ -67,6 +67,14 @@ class Device(Spec):
 
     cpus: Annotated[float, Field(gt=0)] = 1
     gpus: Annotated[float, Field(ge=0)] = 0
+    """A share of one, or a whole number."""
+
+    @field_validator("gpus")
+    @classmethod
+    def _share_or_whole(cls, gpus: float) -> float:
+        if gpus > 1 and not gpus.is_integer():
+            raise ValueError("should be at most 1, or a whole number")
+        return gpus
 
 
 class ModelSpec(Spec):
