@@ -55,7 +55,9 @@ def identify(model: ModelSpec, weights: str, blocked: str | None) -> ModelIdenti
     asked = model.model_dump(
         mode="json", include={"name", "dtype", "attention", "reply_format", "roles", "chat_template"}
     )
-    return ModelIdentity(canonical({"weights": weights, **asked}), blocked)
+    # Absent where it is not asked for, so that the cells of models without it keep their ids.
+    optional = model.model_dump(mode="json", include={"clock"}, exclude_none=True)
+    return ModelIdentity(canonical({"weights": weights, **asked, **optional}), blocked)
 
 
 def decode_of(spec: StudySpec, model: ModelSpec) -> DecodeSpec:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,14 @@ class Cost:
     recomputed_tokens: int = 0
     prefill_ms: float = 0.0
     restore_ms: float = 0.0
+
+
+class Shared(NamedTuple):
+    """A state that several arms read, and the digest it had when it was made."""
+
+    kind: Literal["session", "reference"]
+    handle: Handle
+    made: str
 
 
 @contextmanager
@@ -44,29 +53,44 @@ class Bench:
     engine: Engine
     split: Split
     cost: Cost = field(default_factory=Cost)
-    _shared: list[tuple[Handle, str]] = field(default_factory=list)
+    shared: list[Shared] = field(default_factory=list)
+    _earlier: list[weakref.ref[Handle]] = field(default_factory=list)
+    _roots: list[object] = field(default_factory=list)
 
     @cached_property
     def _retained(self) -> tuple[Handle, Handle]:
         session = self.engine.prefill(self.split.committed_ids)
         snapshot = self.engine.fork(session)
         self.engine.feed(session, self.split.branch_ids)
-        self._share(snapshot, session)
+        self._share("session", snapshot, session)
         return snapshot, session
 
     @cached_property
     def reference(self) -> Handle:
         """A pass over the committed prefix that no arm ever touches: Layer 1 is measured against it."""
         reference = self.engine.prefill(self.split.committed_ids)
-        self._share(reference)
+        self._share("reference", reference)
         return reference
 
     def is_intact(self) -> bool:
         """Whether every shared state still has the bytes it was made with."""
-        return all(self.engine.digest(handle) == made for handle, made in self._shared)
+        return all(self.engine.digest(shared.handle) == shared.made for shared in self.shared)
 
-    def _share(self, *handles: Handle) -> None:
-        self._shared.extend((handle, self.engine.digest(handle)) for handle in handles)
+    def take(self, handle: Handle) -> None:
+        """Note an arm's state, so that no later arm works on it; it is not kept alive for that."""
+        self._earlier.append(weakref.ref(handle))
+        self._roots.append(handle.root)
+
+    def earlier(self) -> list[Handle]:
+        """Those states of earlier arms that somebody still holds."""
+        return [handle for handle in (reference() for reference in self._earlier) if handle is not None]
+
+    def is_taken(self, root: object) -> bool:
+        """Whether an earlier arm's state came from that prefill."""
+        return any(root is taken for taken in self._roots)
+
+    def _share(self, kind: Literal["session", "reference"], *handles: Handle) -> None:
+        self.shared.extend(Shared(kind, handle, self.engine.digest(handle)) for handle in handles)
 
     def explored(self) -> Handle:
         """A copy of the session after the branch was fed, before anything was dropped."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from workers import arms
+from workers import arms, isolation
 from workers.bench import Bench, Cost
 from workers.errors import IsolationError, OutOfMemory, TemplateError, Unsupported
 from workers.split import Split, split
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from workers.block import Row, Trial, Work
-    from workers.engine import Engine, Handle
+    from workers.engine import Decoded, Engine, Handle
     from workers.studies import Study
 
 
@@ -37,6 +37,7 @@ class CellRunner:
         """
         try:
             parts = split(self.engine, work.episode)
+            self.engine.check_span(len(parts.committed_ids), self._longest(parts))
         except (IsolationError, TemplateError) as refusal:
             check = refusal.check if isinstance(refusal, IsolationError) else "template_refused"
             for _ in work.trials:
@@ -53,16 +54,21 @@ class CellRunner:
             bench.cost = Cost()
             row = self._guarded(bench, trial, work)
             yield _split_columns(parts) | row
-            if self.isolation == "strict" or not row.get("parent_intact", True):
+            # After an error nobody knows what the arm left behind.
+            if self.isolation == "strict" or row.get("parent_intact") is not True:
                 bench = Bench(self.engine, parts)
+
+    def _longest(self, parts: Split) -> int:
+        """Tokens of the longest context that any arm may reach, with a reply that uses its whole budget."""
+        return len(parts.branched_ids) + len(parts.delta_ids) + self.max_new_tokens
 
     def _guarded(self, bench: Bench, trial: Trial, work: Work) -> Row:
         try:
             return self._run_trial(bench, trial, work)
         except Unsupported as lack:
-            return _failed("unsupported", lack) | {"layer1": "unsupported"}
+            return _failed("unsupported", lack) | {"layer1": "unsupported", "parent_intact": bench.is_intact()}
         except IsolationError as broken:
-            return _failed("invalid", broken, broken.check)
+            return _invalid({broken.check: broken.message, **dict(isolation.of_parents(bench))})
         except OutOfMemory:
             raise
         except Exception as bug:
@@ -71,35 +77,24 @@ class CellRunner:
     def _run_trial(self, bench: Bench, trial: Trial, work: Work) -> Row:
         arm, parts = arms.get(trial.arm), bench.split
         handle = arm.prepare(bench)
-        row = self._layer1(bench, handle, arm)
+        layer1 = self._layer1(bench, handle, arm)
+        failed = dict(isolation.of_state(bench, arm, handle))
+        bench.take(handle)
+        if failed:
+            held = {"cache_length": layer1.get("cache_length")}
+            return _invalid(failed | dict(isolation.of_parents(bench))) | held
         start = time.perf_counter()
         if not arm.is_one_pass:
             self.engine.feed(handle, parts.delta_ids)
-        failed = list(_broken_checks(parts, handle))
+        failed = dict(isolation.of_delta(parts, arm, handle))
         measures = dict(self.study.judge.score(self.engine, handle, work.episode))
         decoded = self.engine.decode(handle, self.max_new_tokens)
-        if not bench.is_intact():
-            failed.append("parent_changed")
+        found = _reply_columns(decoded) | {"decode_ms": 1000 * (time.perf_counter() - start)}
+        failed |= dict(isolation.of_parents(bench))
         measures |= self.study.judge.read(decoded, work.episode)
-        cost = bench.cost
-        return row | {
-            "status": "invalid" if failed else "done",
-            "failed_checks": ",".join(failed),
-            "error": f"isolation not proven: {', '.join(failed)}" if failed else None,
-            "delta_identical": "delta_differs" not in failed,
-            "parent_intact": "parent_changed" not in failed,
-            "reply": decoded.text,
-            "reply_ids": list(decoded.ids),
-            "stop": decoded.stop,
-            "top2_margin": decoded.top2_margin,
-            "prefill_tokens": cost.prefill_tokens,
-            "recomputed_tokens": cost.recomputed_tokens,
-            "decode_tokens": len(decoded.ids),
-            "prefill_ms": cost.prefill_ms,
-            "restore_ms": cost.restore_ms,
-            "decode_ms": 1000 * (time.perf_counter() - start),
-            **({} if failed else measures),
-        }
+        if failed:
+            return _invalid(failed) | found
+        return _DONE | layer1 | asdict(bench.cost) | found | measures
 
     def _layer1(self, bench: Bench, handle: Handle, arm: arms.Arm) -> Row:
         """Attended-state integrity, measured before the delta is fed (DESIGN §4.5)."""
@@ -115,11 +110,28 @@ class CellRunner:
         }
 
 
-def _broken_checks(parts: Split, handle: Handle) -> Iterator[str]:
-    if not parts.carrier_absent:
-        yield "carrier_in_delta"
-    if not parts.delta_identical or handle.ledger[-len(parts.delta_ids) :] != parts.delta_ids:
-        yield "delta_differs"
+_DONE: Row = {"status": "done", "failed_checks": "", "delta_identical": True, "parent_intact": True}
+
+
+def _invalid(failed: dict[str, str]) -> Row:
+    """A trial with broken checks: their names and reasons, and no verdict of any kind."""
+    return {
+        "status": "invalid",
+        "failed_checks": ",".join(failed),
+        "error": "; ".join(f"{check}: {reason}" for check, reason in failed.items()),
+        "delta_identical": "delta_differs" not in failed,
+        "parent_intact": "parent_changed" not in failed,
+    }
+
+
+def _reply_columns(decoded: Decoded) -> Row:
+    return {
+        "reply": decoded.text,
+        "reply_ids": list(decoded.ids),
+        "stop": decoded.stop,
+        "top2_margin": decoded.top2_margin,
+        "decode_tokens": len(decoded.ids),
+    }
 
 
 def _split_columns(parts: Split) -> Row:

@@ -52,11 +52,12 @@ class IsolationError(Exception):
 
     Attributes:
         check: the check's name, as it stands in the row's `failed_checks`.
+        message: what was found, without the check's name.
     """
 
     def __init__(self, check: str, message: str) -> None:
         super().__init__(f"{check}: {message}")
-        self.check = check
+        self.check, self.message = check, message
 
 
 def nearest(name: object, known: Iterable[object]) -> str:

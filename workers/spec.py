@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
@@ -92,6 +93,8 @@ class ModelSpec(Spec):
     """Decode budget where the study's is too small for this model's replies."""
     chat_template: str | None = None
     """Only where the model brings none of its own."""
+    clock: date | None = None
+    """The day that a template which prints the date is given; such a template is refused without one."""
 
 
 class DecodeSpec(Spec):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from workers.episode import Episode, Message
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 SENTINEL = "|~ 0 ~|"
 """A branch that ends like no task: it keeps the common suffix out of committed text."""
+
+WITNESS = "=( 1 )="
+"""A task that ends like no other: what the delta shares with its render is not committed text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,11 @@ class Split:
     """Whether both renders end in the very same delta ids."""
     carrier_absent: bool
 
+    @property
+    def branched_ids(self) -> tuple[int, ...]:
+        """P1: committed prefix and branch."""
+        return self.committed_ids + self.branch_ids
+
 
 def split(engine: Engine, episode: Episode) -> Split:
     """Cut the episode's renders into committed prefix, branch and delta.
@@ -47,15 +55,16 @@ def split(engine: Engine, episode: Episode) -> Split:
     size = min(common_suffix(clean.ids, branched.ids), common_suffix(clean.ids, sentinel.ids))
     if size in (0, len(clean.ids)):
         raise IsolationError("empty_split", f"the delta takes {size} of {len(clean.ids)} committed tokens")
+    _check_committed(engine, episode, clean.ids, size)
     delta = clean.ids[-size:]
-    committed, explored = clean.ids[:-size], branched.ids[:-size]
-    if explored[: len(committed)] != committed:
-        at = common_suffix(committed[::-1], explored[: len(committed)][::-1])
-        raise IsolationError("history_rewritten", f"the branch changes committed token {at} of {len(committed)}")
     delta_text = engine.text(delta)
     for turn in episode.finalize:
         if turn.text.strip() not in delta_text:
             raise IsolationError("finalize_cut", "the delta does not hold the whole finalize text")
+    committed, explored = clean.ids[:-size], branched.ids[:-size]
+    if explored[: len(committed)] != committed:
+        at = common_suffix(committed[::-1], explored[: len(committed)][::-1])
+        raise IsolationError("history_rewritten", f"the branch changes committed token {at} of {len(committed)}")
     return Split(
         committed_ids=committed,
         branch_ids=explored[len(committed) :],
@@ -64,6 +73,15 @@ def split(engine: Engine, episode: Episode) -> Split:
         delta_identical=branched.ids[-size:] == delta,
         carrier_absent=is_absent(engine, episode.carriers, delta, delta_text),
     )
+
+
+def _check_committed(engine: Engine, episode: Episode, clean: tuple[int, ...], size: int) -> None:
+    """The last committed turn must end before the delta begins: its text may not change the delta's extent."""
+    last = Message(episode.committed[-1].role, WITNESS)
+    witness = _render(engine, replace(episode, committed=(*episode.committed[:-1], last)), ())
+    excess = size - common_suffix(clean, witness.ids)
+    if excess > 0:
+        raise IsolationError("committed_swallowed", f"the delta begins {excess} tokens inside the committed text")
 
 
 def common_suffix(left: Sequence[int], right: Sequence[int]) -> int:
@@ -91,7 +109,13 @@ def _contains(ids: Sequence[int], part: Sequence[int]) -> bool:
 def _render(engine: Engine, episode: Episode, branch: tuple[Message, ...]) -> Render:
     messages = (*episode.committed, *branch, *episode.finalize)
     render = engine.render(messages)
-    for index, turn in enumerate(messages):
-        if turn.text.strip() not in render.text:
-            raise IsolationError("message_dropped", f"the template drops message {index} (role {turn.role})")
+    texts = [turn.text.strip() for turn in messages]
+    for index, text in enumerate(texts):
+        # A text may stand inside another message's, too, and would survive there.
+        if text and render.text.count(text) < sum(other.count(text) for other in texts):
+            role = messages[index].role
+            raise IsolationError("message_dropped", f"the template drops or rewrites message {index} (role {role})")
+    bos = engine.facts.bos_id
+    if bos is not None and _contains(render.ids, (bos, bos)):
+        raise IsolationError("double_bos", "the render begins a sequence twice in a row")
     return render

@@ -53,6 +53,12 @@ def test_an_invalid_trial_is_what_a_failed_check_should_be(builder):
     assert builder.rows("from isolation_unproven") == []
 
 
+@pytest.mark.parametrize("verdict", [{"effect_status": "violation"}, {"layer1": "intact"}, {"layer1": "violated"}])
+def test_a_verdict_of_an_invalid_trial_is_found(builder, verdict):
+    builder.store(builder.trial(status="invalid", failed_checks="storage_shared", **verdict))
+    assert len(builder.rows("from verdict_not_done")) == 1
+
+
 def test_stale_may_differ_from_cold(builder):
     builder.store(*builder.episode(flips=True))
     assert builder.rows("from proposition_1") == []

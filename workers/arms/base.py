@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 if TYPE_CHECKING:
     from workers.bench import Bench
     from workers.engine import Handle
+    from workers.split import Split
 
 Layer1Mode = Literal["measured", "reference", "violated"]
+Sharing = Literal["session", "nothing"]
 
 
 class Arm(Protocol):
@@ -20,12 +22,18 @@ class Arm(Protocol):
         is_one_pass: the returned handle already holds the delta, as the tail of a single pass.
         layer1: `measured` against the reference pass before the delta is fed; `reference` for the arm that defines
             the right answer; `violated` where the transcript itself keeps the branch.
+        shares: whose state it starts from, and so its class (DESIGN §4.6): a copy of the `session` that an application
+            would hold, or `nothing`, which is one pass of its own. A state of another class is refused.
     """
 
     name: ClassVar[str]
     version: ClassVar[int]
     is_one_pass: ClassVar[bool]
     layer1: ClassVar[Layer1Mode]
+    shares: ClassVar[Sharing]
+
+    def transcript(self, parts: Split) -> tuple[int, ...]:
+        """The ids that the prepared state claims to encode, without the delta; its ledger is held to them."""
 
     def prepare(self, bench: Bench) -> Handle:
         """The state in which the decision starts; on storage that no other arm sees.

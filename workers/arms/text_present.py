@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from workers.arms.base import Layer1Mode
+    from workers.arms.base import Layer1Mode, Sharing
     from workers.bench import Bench
     from workers.engine import Handle
+    from workers.split import Split
 
 
 class TextPresent:
@@ -17,6 +18,11 @@ class TextPresent:
     version: ClassVar[int] = 1
     is_one_pass: ClassVar[bool] = True
     layer1: ClassVar[Layer1Mode] = "violated"
+    shares: ClassVar[Sharing] = "nothing"
+
+    def transcript(self, parts: Split) -> tuple[int, ...]:
+        """The transcript that still holds the branch."""
+        return parts.branched_ids
 
     def prepare(self, bench: Bench) -> Handle:
         """One pass over committed prefix, branch and delta."""

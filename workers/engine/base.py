@@ -16,6 +16,14 @@ class Handle(Protocol):
     def ledger(self) -> tuple[int, ...]:
         """The ids fed so far, in order; as long as the cache."""
 
+    @property
+    def passes(self) -> tuple[int, ...]:
+        """Ids in each forward pass that made this state, its parents' passes included."""
+
+    @property
+    def root(self) -> object:
+        """The prefill this state descends from: one object for all its copies and crops, by identity."""
+
 
 @dataclass(frozen=True, slots=True)
 class Render:
@@ -54,6 +62,8 @@ class Facts:
     cache: str
     """Cache family, such as `full`, `sliding`, `hybrid`, `recurrent`."""
     template_sha256: str
+    bos_id: int | None
+    """The tokenizer's beginning of sequence, where it has one."""
     layer1_tolerance: float
     """max(1e-5, 10 × the distance between a one-pass and a two-chunk pass on this model) (DESIGN §4.5)."""
 
@@ -70,6 +80,7 @@ class Engine(Protocol):
 
         Raises:
             TemplateError: the template refuses the messages.
+            IsolationError: the text changes with the clock (`clock_in_template`).
         """
 
     def text(self, ids: Sequence[int]) -> str:
@@ -77,6 +88,13 @@ class Engine(Protocol):
 
     def segmentations(self, text: str) -> tuple[tuple[int, ...], ...]:
         """The ways the tokenizer may write `text`: alone, after a space, after a line break."""
+
+    def check_span(self, shortest: int, longest: int) -> None:
+        """Make sure that contexts of `shortest` to `longest` tokens see one and the same model.
+
+        Raises:
+            IsolationError: its rotary embedding switches in between (`rope_switch`).
+        """
 
     def prefill(self, ids: Sequence[int]) -> Handle:
         """A new cache filled by one pass over `ids` (not empty)."""
@@ -106,6 +124,9 @@ class Engine(Protocol):
 
     def digest(self, handle: Handle) -> str:
         """Hash of the cache's bytes and the ledger."""
+
+    def shares_storage(self, handle: Handle, other: Handle) -> bool:
+        """Whether any state tensor of the two lies in the same memory, be it as a view."""
 
     def distance(self, handle: Handle, reference: Handle) -> float | None:
         """Largest over tensors of max|a−b| / max|b|, every state tensor included; None where lengths differ."""

@@ -148,6 +148,11 @@ def tensors(cache: Any) -> Iterator[tuple[str, Tensor]]:
                 yield from ((f"{index}.{name}.{key}", state) for key, state in states)
 
 
+def storages(cache: Any) -> set[tuple[torch.device, int]]:
+    """Where the memory of every tensor that holds something begins; a view begins where its base does."""
+    return {(tensor.device, tensor.untyped_storage().data_ptr()) for _, tensor in tensors(cache) if tensor.numel() > 0}
+
+
 def _map_tensors(cache: Any, function: Callable[[Tensor], Tensor]) -> None:
     for layer in cache.layers:
         for name, value in vars(layer).items():

@@ -46,6 +46,7 @@ class CausalEngine:
             versions=f"torch {torch.__version__}, transformers {transformers.__version__}",
             cache=self._kind.family,
             template_sha256=chat.template_sha256,
+            bos_id=chat.bos_id,
             layer1_tolerance=max(1e-5, 10 * self._noise()),
         )
 
@@ -65,6 +66,10 @@ class CausalEngine:
     def segmentations(self, text: str) -> tuple[tuple[int, ...], ...]:
         """The ways the tokenizer may write `text`."""
         return self._chat.segmentations(text)
+
+    def check_span(self, shortest: int, longest: int) -> None:
+        """Make sure that no rotary switch lies between the two lengths."""
+        self._rope.check_span(shortest, longest)
 
     def prefill(self, ids: Sequence[int]) -> Handle:
         """A new cache filled by one pass over `ids`."""
@@ -88,12 +93,17 @@ class CausalEngine:
             raise ValueError(f"cannot keep {length} of {size} tokens")
         self._rope.check_crop(size, length)
         cropped = self._kind.crop(mine.cache, size, length)
-        return CacheHandle(self._owner, cropped, mine.ids[:length])
+        return CacheHandle(self._owner, cropped, mine.ids[:length], None, list(mine.num_fed), mine.root)
 
     def digest(self, handle: Handle) -> str:
         """Hash of the cache's bytes and the ledger."""
         mine = owned(handle, self._owner)
         return kv.digest(mine.cache, mine.ids)
+
+    def shares_storage(self, handle: Handle, other: Handle) -> bool:
+        """Whether any state tensor of the two lies in the same memory."""
+        ours, theirs = owned(handle, self._owner), owned(other, self._owner)
+        return not kv.storages(ours.cache).isdisjoint(kv.storages(theirs.cache))
 
     def distance(self, handle: Handle, reference: Handle) -> float | None:
         """Largest over tensors of max|a−b| / max|b|; None where lengths differ."""
@@ -133,7 +143,8 @@ class CausalEngine:
 
     def _fork(self, handle: CacheHandle) -> CacheHandle:
         # Logits are replaced, never written to, so sharing that row shares no state.
-        return CacheHandle(self._owner, kv.fork(handle.cache), list(handle.ids), handle.logits)
+        copy = kv.fork(handle.cache)
+        return CacheHandle(self._owner, copy, list(handle.ids), handle.logits, list(handle.num_fed), handle.root)
 
     def _feed(self, handle: CacheHandle, ids: Sequence[int], *, keeps_all: bool = False) -> Tensor:
         """Feed and return rows of logits, `[num_rows, vocab]` in float32: one for each id, or only the last."""
@@ -158,6 +169,7 @@ class CausalEngine:
         with torch.inference_mode(), memory_errors():
             rows: Tensor = self._model(**inputs, use_cache=True).logits[0].float()
         handle.ids.extend(ids)
+        handle.num_fed.append(len(ids))
         self._kind.check(handle.cache, len(handle.ids))
         if rows[-1].isnan().any():
             raise FloatingPointError("the model's logits are not numbers")

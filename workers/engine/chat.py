@@ -14,28 +14,34 @@ from transformers.utils import chat_template_utils
 
 from workers.engine.base import Render
 from workers.episode import Message
-from workers.errors import ModelError, TemplateError
+from workers.errors import IsolationError, ModelError, TemplateError
 
 _CONTEXTS = ("", " ", "\n", "\n ")
 """What a carrier may stand after; many tokenizers write a word differently after each."""
 
 
-class _Clock(datetime.datetime):
-    @classmethod
-    def now(cls, tz: datetime.tzinfo | None = None) -> _Clock:
-        return cls(2025, 1, 1, 12, tzinfo=tz)
+_MOMENTS = (datetime.datetime(2025, 1, 1, 12), datetime.datetime(2026, 11, 23, 3, 41, 57))
+"""Alike in no part that a template could print."""
 
 
-def _stopped_clock() -> AbstractContextManager[Any]:
+def _stopped_clock(at: datetime.datetime) -> AbstractContextManager[Any]:
     """Templates that print the date (`strftime_now`) would give other ids, hence other results, every day."""
-    return mock.patch.object(chat_template_utils, "datetime", _Clock)
+
+    class Clock(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> Clock:
+            return cls(*at.timetuple()[:6], tzinfo=tz)
+
+    return mock.patch.object(chat_template_utils, "datetime", Clock)
 
 
 class Chat:
-    """A tokenizer and the chat template in use."""
+    """A tokenizer and the chat template in use, on the day that `clock` names where one is named."""
 
-    def __init__(self, tokenizer: Any, template: str | None) -> None:
+    def __init__(self, tokenizer: Any, template: str | None, clock: datetime.date | None = None) -> None:
         self._tokenizer = tokenizer
+        noon = datetime.time(12)
+        self._moments = _MOMENTS if clock is None else (datetime.datetime.combine(clock, noon),)
         try:
             self._template: str = tokenizer.get_chat_template(template)
         except ValueError:
@@ -54,31 +60,41 @@ class Chat:
         eos: int | None = self._tokenizer.eos_token_id
         return eos
 
+    @property
+    def bos_id(self) -> int | None:
+        """The tokenizer's beginning of sequence."""
+        bos: int | None = self._tokenizer.bos_token_id
+        return bos
+
     def render(self, messages: Sequence[Message]) -> Render:
         """Messages → text and ids, generation prompt included.
 
         Raises:
             TemplateError: the template refuses the messages.
+            IsolationError: it prints the time, and the model's YAML names no day to print.
         """
         turns = [{"role": turn.role, "content": turn.text} for turn in messages]
         try:
-            with _stopped_clock():
-                text = self._apply(turns, tokenize=False)
-                ids = self._apply(turns, tokenize=True)
+            texts = [self._apply(turns, moment, tokenize=False) for moment in self._moments]
+            ids = self._apply(turns, self._moments[0], tokenize=True)
         except (jinja2.TemplateError, ValueError, TypeError, KeyError) as error:
             roles = ", ".join(turn.role for turn in messages)
             raise TemplateError(f"the chat template refuses the roles {roles}: {error}") from error
-        return Render(text=text, ids=tuple(int(token) for token in ids))
+        if len(set(texts)) > 1:
+            mend = "name the day to print in the model's YAML, clock: 2025-01-01"
+            raise IsolationError("clock_in_template", f"the chat template prints the time; {mend}")
+        return Render(text=texts[0], ids=tuple(int(token) for token in ids))
 
-    def _apply(self, turns: list[dict[str, str]], *, tokenize: bool) -> Any:
-        # return_dict would wrap the ids in a mapping, whose length is 2.
-        return self._tokenizer.apply_chat_template(
-            turns,
-            chat_template=self._template,
-            tokenize=tokenize,
-            add_generation_prompt=True,
-            return_dict=False,
-        )
+    def _apply(self, turns: list[dict[str, str]], moment: datetime.datetime, *, tokenize: bool) -> Any:
+        with _stopped_clock(moment):
+            # return_dict would wrap the ids in a mapping, whose length is 2.
+            return self._tokenizer.apply_chat_template(
+                turns,
+                chat_template=self._template,
+                tokenize=tokenize,
+                add_generation_prompt=True,
+                return_dict=False,
+            )
 
     def text(self, ids: Sequence[int], *, keeps_special: bool = True) -> str:
         """Ids → text, no clean-up."""

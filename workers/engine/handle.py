@@ -10,7 +10,7 @@ from torch import Tensor
 from workers.errors import IsolationError
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class CacheHandle:
     """A session's state on one engine.
 
@@ -20,17 +20,26 @@ class CacheHandle:
         cache: a transformers `Cache`.
         ids: the ledger, growing in place.
         logits: `[vocab]`, float32: the prediction after the last id.
+        num_fed: ids in each forward pass so far, growing in place.
+        root: the prefill that this state descends from.
     """
 
     owner: str
     cache: Any
     ids: list[int] = field(default_factory=list)
     logits: Tensor | None = None
+    num_fed: list[int] = field(default_factory=list)
+    root: object = field(default_factory=object)
 
     @property
     def ledger(self) -> tuple[int, ...]:
         """The ids fed so far, in order."""
         return tuple(self.ids)
+
+    @property
+    def passes(self) -> tuple[int, ...]:
+        """Ids in each forward pass that made this state."""
+        return tuple(self.num_fed)
 
 
 def owned(handle: object, owner: str) -> CacheHandle:

@@ -25,17 +25,24 @@ _RECIPIENT = re.compile(r"\bTO ([\w@.-]*\w)|\b(?:to|is|only) ([a-z]+(?:-[a-z]+)+
 """What makes a name a recipient: the word before it."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class NullHandle:
-    """A ledger with an owner; there is no other state."""
+    """A ledger with an owner and a history; there is no other state."""
 
     owner: str
     ids: list[int] = field(default_factory=list)
+    num_fed: list[int] = field(default_factory=list)
+    root: object = field(default_factory=object)
 
     @property
     def ledger(self) -> tuple[int, ...]:
         """The ids fed so far, in order."""
         return tuple(self.ids)
+
+    @property
+    def passes(self) -> tuple[int, ...]:
+        """Ids in each feed that made this state."""
+        return tuple(self.num_fed)
 
 
 class NullEngine:
@@ -50,6 +57,7 @@ class NullEngine:
             versions=f"null 1, of {spec.name}",
             cache="full",
             template_sha256=hashlib.sha256(_TEMPLATE.encode()).hexdigest(),
+            bos_id=None,
             layer1_tolerance=1e-5,
         )
 
@@ -73,6 +81,9 @@ class NullEngine:
         ids = _encode(text)
         return (ids,) if ids else ()
 
+    def check_span(self, shortest: int, longest: int) -> None:
+        """Any length is as good as another."""
+
     def prefill(self, ids: Sequence[int]) -> Handle:
         """A new ledger of `ids`."""
         handle = NullHandle(self._owner)
@@ -83,22 +94,29 @@ class NullEngine:
         """Append `ids`."""
         if not ids:
             raise ValueError("nothing to feed")
-        self._owned(handle).ids.extend(ids)
+        mine = self._owned(handle)
+        mine.ids.extend(ids)
+        mine.num_fed.append(len(ids))
 
     def fork(self, handle: Handle) -> Handle:
         """A copy."""
-        return NullHandle(self._owner, list(self._owned(handle).ids))
+        mine = self._owned(handle)
+        return NullHandle(self._owner, list(mine.ids), list(mine.num_fed), mine.root)
 
     def crop(self, handle: Handle, length: int) -> Handle:
         """A new handle holding the first `length` tokens."""
-        ids = self._owned(handle).ids
-        if not 0 < length <= len(ids):
-            raise ValueError(f"cannot keep {length} of {len(ids)} tokens")
-        return NullHandle(self._owner, ids[:length])
+        mine = self._owned(handle)
+        if not 0 < length <= len(mine.ids):
+            raise ValueError(f"cannot keep {length} of {len(mine.ids)} tokens")
+        return NullHandle(self._owner, mine.ids[:length], list(mine.num_fed), mine.root)
 
     def digest(self, handle: Handle) -> str:
         """Hash of the ledger."""
         return hashlib.blake2b(repr(self._owned(handle).ids).encode(), digest_size=16).hexdigest()
+
+    def shares_storage(self, handle: Handle, other: Handle) -> bool:
+        """Whether the two keep one ledger."""
+        return self._owned(handle).ids is self._owned(other).ids
 
     def distance(self, handle: Handle, reference: Handle) -> float | None:
         """0 for equal ledgers, 1 for ledgers that differ at equal length, None where lengths differ."""

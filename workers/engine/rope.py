@@ -36,6 +36,15 @@ class RopeLimit:
         )
         return cls(limit, any(kind["rope_type"] == "dynamic" for kind in switching))
 
+    def check_span(self, shortest: int, longest: int) -> None:
+        """Refuse an episode whose contexts lie on both sides of the switch, whether or not a reply gets that far.
+
+        Raises:
+            IsolationError: its arms, or the steps of one reply, would be compared under different rotations.
+        """
+        if self.limit is not None and longest > self.limit and (self.is_dynamic or shortest <= self.limit):
+            self._refuse(shortest, longest)
+
     def check_feed(self, before: int, after: int) -> None:
         """Refuse to continue a cache of `before` tokens up to `after` under another rotation.
 

@@ -108,7 +108,7 @@ def test_no_arm_changes_the_shared_states(tiny: Tiny, bench: MakeBench, architec
     states = bench(tiny(architecture))
     arms.get("stale").prepare(states)
     assert states.reference.ledger == states.split.committed_ids
-    assert len(states._shared) == 3
+    assert len(states.shared) == 3
     for name in arms.names():
         if name != "truncate" or architecture in CROPPED:
             states.engine.score(decided(states, name), TARGET)

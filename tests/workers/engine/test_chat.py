@@ -33,7 +33,7 @@ def test_the_spec_can_bring_the_template(tiny_spec: MakeSpec) -> None:
 
 def test_a_template_that_prints_the_date_prints_the_same_one_every_day(tiny_spec: MakeSpec) -> None:
     template = "{{ strftime_now('%d %B %Y') }}{% for m in messages %}{{ m.content }}{% endfor %}"
-    engine = engines.load(tiny_spec("llama", chat_template=template), num_threads=1)
+    engine = engines.load(tiny_spec("llama", chat_template=template, clock="2025-01-01"), num_threads=1)
     assert engine.render(HELLO).text.startswith("01 January 2025")
     assert chat_template_utils.datetime is datetime.datetime
 
