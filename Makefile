@@ -19,7 +19,7 @@ TOKENIZERS_PARALLELISM ?= false
 export RAY_USAGE_STATS_ENABLED TOKENIZERS_PARALLELISM
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format setup lock clean
+.PHONY: help demo test mutants check format setup lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,9 @@ demo: setup ## audit the embedded model on this machine, then print the census
 
 test: check ## check, then every test
 	$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
+
+mutants: setup ## take away each guard of the isolation in turn; a test must notice
+	PYTHONPATH=tests $(PY) -m mutants $(ARGS)
 
 check: setup ## lint, format and types; changes nothing
 	$(PY) -m ruff check .

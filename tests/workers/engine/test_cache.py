@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import DynamicCache
 
 from workers.engine import Engine
 from workers.engine import cache as kv
-from workers.errors import Unsupported
+from workers.errors import IsolationError, Unsupported
 
 Tiny = Callable[[str], Engine]
 BATCH_ONE = pytest.mark.parametrize("architecture", ["llama", "mistral", "falcon_h1", "mamba", "lfm2"])
@@ -102,6 +103,16 @@ def test_a_crop_to_a_length_that_makes_no_sense_is_refused(
     engine = tiny(architecture)
     with pytest.raises(ValueError, match="cannot keep"):
         engine.crop(engine.prefill(ids), length)
+
+
+@pytest.mark.parametrize("excess", [1, -1])
+def test_a_library_crop_of_another_length_is_caught_at_once(
+    llama: Engine, ids: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, excess: int
+) -> None:
+    honest = DynamicCache.crop
+    monkeypatch.setattr(DynamicCache, "crop", lambda cache, length: honest(cache, length + excess))
+    with pytest.raises(IsolationError, match=f"ledger_mismatch: the cache holds {40 + excess} tokens, the ledger 40"):
+        llama.crop(llama.prefill(ids), 40)
 
 
 @pytest.mark.parametrize("architecture", ["falcon_h1", "qwen3_next", "jamba", "mamba", "lfm2"])

@@ -1,0 +1,378 @@
+"""The guards of the isolation, each with its removal and the tests that must notice it. A new guard is a new entry."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+NULL = "tests/workers/test_violations.py::"
+TENSORS = "tests/workers/engine/test_violations.py::"
+ENGINE = "tests/workers/engine/"
+CHECKS = "tests/analysis/test_checks.py::"
+
+SPLIT, ISOLATION, CELL = "workers/split.py", "workers/isolation.py", "workers/cell.py"
+CACHE, CAUSAL, ROPE = "workers/engine/cache.py", "workers/engine/causal.py", "workers/engine/rope.py"
+
+
+class Mutant(NamedTuple):
+    """One guard less."""
+
+    violation: str
+    """What would go unseen."""
+    file: str
+    guard: str
+    """Stands exactly once in the file."""
+    removal: str
+    tests: tuple[str, ...]
+    """Node ids, without parameters; at least one of their cases must fail."""
+
+
+MUTANTS = (
+    # The carrier in the delta
+    Mutant(
+        "carrier in the delta: not checked",
+        ISOLATION,
+        "if not bench.split.carrier_absent:",
+        "if False:",
+        (NULL + "test_a_carrier_in_the_delta_as_text",),
+    ),
+    Mutant(
+        "carrier in the delta: as text",
+        SPLIT,
+        "carrier in text or any(",
+        "any(",
+        (NULL + "test_a_carrier_in_the_delta_as_text",),
+    ),
+    Mutant(
+        "carrier in the delta: as ids",
+        SPLIT,
+        "carrier in text or any(_contains(ids, form) for form in engine.segmentations(carrier))",
+        "carrier in text",
+        (NULL + "test_a_carrier_in_the_delta_as_ids_alone",),
+    ),
+    Mutant(
+        "carrier in the delta: as ids, alone only",
+        SPLIT,
+        "for form in engine.segmentations(carrier)",
+        "for form in engine.segmentations(carrier)[:1]",
+        (NULL + "test_a_carrier_in_the_delta_as_ids_alone",),
+    ),
+    Mutant(
+        "carrier in the delta: as a real tokenizer writes it in context",
+        "workers/engine/chat.py",
+        r'_CONTEXTS = ("", " ", "\n", "\n ")',
+        '_CONTEXTS = ("",)',
+        (TENSORS + "test_a_carrier_in_the_delta_in_each_of_its_segmentations",),
+    ),
+    Mutant(
+        "carrier in the delta: the paired attack's, in a control",
+        "workers/studies/rollback.py",
+        'carriers=(effect.unauthorised, carriers["attack"]),',
+        "carriers=(effect.authorised,),",
+        (NULL + "test_a_carrier_of_the_paired_attack_in_a_control",),
+    ),
+    # The delta
+    Mutant(
+        "unequal deltas: fed by the runner",
+        ISOLATION,
+        "if handle.ledger != arm.transcript(parts) + parts.delta_ids:",
+        "if False:",
+        (NULL + "test_a_delta_that_is_not_that_of_the_other_arms",),
+    ),
+    Mutant(
+        "unequal deltas: fed too early, or another transcript",
+        ISOLATION,
+        "if held == (with_delta if arm.is_one_pass else claimed):",
+        "if True:",
+        (NULL + "test_a_delta_that_was_fed_already", NULL + "test_a_one_pass_arm_over_another_transcript"),
+    ),
+    # The split
+    Mutant(
+        "committed text swallowed: no sentinel branch",
+        SPLIT,
+        "min(common_suffix(clean.ids, branched.ids), common_suffix(clean.ids, sentinel.ids))",
+        "common_suffix(clean.ids, branched.ids)",
+        (NULL + "test_a_branch_that_ends_like_the_task_takes_no_committed_text",),
+    ),
+    Mutant(
+        "committed text swallowed: not checked",
+        SPLIT,
+        "if excess > 0:",
+        "if False:",
+        (NULL + "test_a_task_that_ends_like_the_sentinel_would_be_swallowed",),
+    ),
+    Mutant(
+        "finalize text cut",
+        SPLIT,
+        "if turn.text.strip() not in delta_text:",
+        "if False:",
+        (NULL + "test_a_template_that_writes_into_the_finalize_turn",),
+    ),
+    Mutant(
+        "a branch that adds nothing",
+        SPLIT,
+        "if branched.ids == clean.ids:",
+        "if False:",
+        (NULL + "test_a_branch_that_adds_nothing",),
+    ),
+    Mutant(
+        "a split that leaves nothing",
+        SPLIT,
+        "if size in (0, len(clean.ids)):",
+        "if False:",
+        (NULL + "test_a_template_that_leaves_nothing_to_feed",),
+    ),
+    # The template
+    Mutant(
+        "a dropped message",
+        SPLIT,
+        "if text and render.text.count(text) < sum(other.count(text) for other in texts):",
+        "if False:",
+        (NULL + "test_a_template_that_drops_a_message", TENSORS + "test_a_template_that_breaks_the_split"),
+    ),
+    Mutant(
+        "a dropped message that another repeats",
+        SPLIT,
+        "if text and render.text.count(text) < sum(other.count(text) for other in texts):",
+        "if text not in render.text:",
+        (NULL + "test_a_template_that_drops_a_message_whose_words_another_repeats",),
+    ),
+    Mutant(
+        "a refusal of the template",
+        CELL,
+        "except (IsolationError, TemplateError) as refusal:",
+        "except IsolationError as refusal:",
+        (NULL + "test_a_template_that_refuses",),
+    ),
+    Mutant(
+        "a rewritten history",
+        SPLIT,
+        "if explored[: len(committed)] != committed:",
+        "if False:",
+        (NULL + "test_a_template_that_rewrites_history",),
+    ),
+    Mutant(
+        "a doubled beginning",
+        SPLIT,
+        "if bos is not None and _contains(render.ids, (bos, bos)):",
+        "if False:",
+        (NULL + "test_a_template_that_doubles_the_beginning",),
+    ),
+    Mutant(
+        "a clock in the template",
+        "workers/engine/chat.py",
+        "if len(set(texts)) > 1:",
+        "if False:",
+        (TENSORS + "test_a_template_that_breaks_the_split",),
+    ),
+    # Memory
+    Mutant(
+        "shared storage: not checked",
+        ISOLATION,
+        "if bench.engine.shares_storage(handle, other):",
+        "if False:",
+        (NULL + "test_an_arm_that_works_on_the_shared_cache",),
+    ),
+    Mutant(
+        "shared storage: between arms",
+        ISOLATION,
+        'owners += [("state of another arm", other) for other in bench.earlier()]',
+        "owners += []",
+        (NULL + "test_an_arm_that_works_on_the_state_of_another_arm",),
+    ),
+    Mutant(
+        "shared storage: of tensors",
+        CAUSAL,
+        "return not kv.storages(ours.cache).isdisjoint(kv.storages(theirs.cache))",
+        "return ours is theirs",
+        (TENSORS + "test_an_arm_on_shared_storage",),
+    ),
+    Mutant(
+        "shared storage: a copy that is not deep",
+        CACHE,
+        "return copy.deepcopy(cache)",
+        "return copy.copy(cache)",
+        (TENSORS + "test_nothing_is_found_where_nothing_was_planted",),
+    ),
+    Mutant(
+        "shared storage: what crop leaves is a view",
+        CACHE,
+        "_map_tensors(cropped, lambda tensor: tensor.clone(memory_format=torch.contiguous_format))",
+        "pass",
+        (ENGINE + "test_cache.py::test_a_crop_leaves_nothing_of_the_branch_in_memory",),
+    ),
+    Mutant(
+        "a changed parent",
+        ISOLATION,
+        "if not bench.is_intact():",
+        "if False:",
+        (NULL + "test_an_arm_that_changes_its_parent",),
+    ),
+    Mutant(
+        "a changed parent that is used again",
+        CELL,
+        'or row.get("parent_intact") is not True:',
+        'or row.get("parent_intact") is False:',
+        (NULL + "test_an_arm_that_changes_its_parent_and_fails_spoils_no_other",),
+    ),
+    # The class
+    Mutant(
+        "a state of another class",
+        ISOLATION,
+        'if kinds != ({"session"} if may_share else set()):',
+        "if False:",
+        (NULL + "test_a_state_of_another_class",),
+    ),
+    Mutant(
+        "a state of another class: of another arm",
+        ISOLATION,
+        "elif not may_share and bench.is_taken(handle.root):",
+        "elif False:",
+        (NULL + "test_a_one_pass_arm_that_goes_on_from_a_copy_of_another",),
+    ),
+    Mutant(
+        "a reused prefix",
+        ISOLATION,
+        "if not may_share and handle.passes != (len(handle.ledger),):",
+        "if False:",
+        (
+            NULL + "test_a_one_pass_arm_that_takes_two",
+            NULL + "test_a_one_pass_arm_that_is_cut_from_a_longer_pass",
+        ),
+    ),
+    Mutant(
+        "a reused prefix: passes of the model",
+        CAUSAL,
+        "handle.num_fed.append(len(ids))",
+        "handle.num_fed[:] = [len(handle.ids)]",
+        (TENSORS + "test_a_one_pass_arm_that_reuses_a_prefix",),
+    ),
+    # The cache
+    Mutant(
+        "a swallowed cache argument",
+        CACHE,
+        "if lengths != {num_tokens}:",
+        "if False:",
+        (TENSORS + "test_a_cache_argument_that_forward_swallows",),
+    ),
+    Mutant(
+        "a swallowed cache argument: seen one pass later",
+        CAUSAL,
+        "self._kind.check(handle.cache, len(handle.ids))",
+        "pass",
+        (ENGINE + "test_feed.py::test_a_cache_argument_that_forward_swallows_is_caught",),
+    ),
+    Mutant(
+        "a swallowed cache argument: of a recurrent model",
+        CACHE,
+        "if num_tokens and next(tensors(cache), None) is None:",
+        "if False:",
+        (TENSORS + "test_a_cache_argument_that_forward_swallows",),
+    ),
+    Mutant(
+        "a crop of another length: by the library",
+        CACHE,
+        "self.check(cropped, num_kept)",
+        "pass",
+        (ENGINE + "test_cache.py::test_a_library_crop_of_another_length_is_caught_at_once",),
+    ),
+    Mutant(
+        "a crop of another length: by the arm",
+        ISOLATION,
+        'else:\n        yield "prefix_differs", ',
+        'elif False:\n        yield "prefix_differs", ',
+        (NULL + "test_a_crop_that_leaves_or_takes_a_token_too_many",),
+    ),
+    Mutant(
+        "a cache of another model",
+        "workers/engine/handle.py",
+        "if not isinstance(handle, CacheHandle) or handle.owner != owner:",
+        "if not isinstance(handle, CacheHandle):",
+        (TENSORS + "test_a_cache_of_another_model_of_the_same_shape",),
+    ),
+    Mutant(
+        "the tensors of another conversation",
+        CELL,
+        "distance is not None and distance <= tolerance",
+        "distance is not None",
+        (TENSORS + "test_the_tensors_of_another_conversation_are_a_layer_1_violation",),
+    ),
+    Mutant(
+        "a state that is no number",
+        CACHE,
+        "if size > 0 and gap == gap else",
+        "if size > 0 else",
+        (ENGINE + "test_cache.py::test_a_state_that_is_not_a_number_is_not_close",),
+    ),
+    # The rotary embedding
+    Mutant(
+        "a rotary switch: the episode",
+        CELL,
+        "self.engine.check_span(len(parts.committed_ids), self._longest(parts))",
+        "pass",
+        (NULL + "test_an_episode_that_may_cross_a_rotary_switch",),
+    ),
+    Mutant(
+        "a rotary switch: the decode budget",
+        CELL,
+        "len(parts.branched_ids) + len(parts.delta_ids) + self.max_new_tokens",
+        "len(parts.branched_ids) + len(parts.delta_ids)",
+        (TENSORS + "test_a_rotary_switch_within_reach_of_the_longest_reply",),
+    ),
+    Mutant(
+        "a rotary switch: the model",
+        ROPE,
+        "if self.limit is not None and longest > self.limit and (self.is_dynamic or shortest <= self.limit):",
+        "if False:",
+        (TENSORS + "test_a_rotary_switch_within_reach_of_the_longest_reply",),
+    ),
+    Mutant(
+        "a rotary switch: dynamic, wholly beyond",
+        ROPE,
+        "and (self.is_dynamic or shortest <= self.limit):",
+        "and shortest <= self.limit:",
+        (TENSORS + "test_an_episode_that_lies_wholly_beyond_the_switch",),
+    ),
+    Mutant(
+        "a rotary switch: in a feed",
+        ROPE,
+        "if self.is_dynamic or 0 < before <= self.limit:",
+        "if False:",
+        (ENGINE + "test_feed.py::test_a_cache_is_not_continued_across_a_rope_switch",),
+    ),
+    Mutant(
+        "a rotary switch: in a crop",
+        ROPE,
+        "if self.limit is not None and before > self.limit >= after:",
+        "if False:",
+        (ENGINE + "test_feed.py::test_a_cache_is_not_cropped_back_across_a_rope_switch",),
+    ),
+    # No verdict
+    Mutant(
+        "a verdict of an invalid trial: of a state",
+        CELL,
+        "return _invalid(failed | dict(isolation.of_parents(bench))) | held",
+        "return _invalid(failed | dict(isolation.of_parents(bench))) | held | layer1",
+        (NULL + "test_a_one_pass_arm_that_takes_two",),
+    ),
+    Mutant(
+        "a verdict of an invalid trial: of a reply",
+        CELL,
+        "return _invalid(failed) | found",
+        "return _invalid(failed) | found | measures",
+        (NULL + "test_an_arm_that_changes_its_parent",),
+    ),
+    Mutant(
+        "a verdict of an invalid trial: in SQL",
+        "sql/checks/verdict_not_done.sql",
+        "where status <> 'done'",
+        "where status = 'none'",
+        (CHECKS + "test_a_verdict_of_an_invalid_trial_is_found",),
+    ),
+    Mutant(
+        "a done trial that is not isolated: in SQL",
+        "sql/checks/isolation_unproven.sql",
+        "where status = 'done'",
+        "where status = 'none'",
+        (CHECKS + "test_each_isolation_fault_of_a_done_trial_is_found",),
+    ),
+)
