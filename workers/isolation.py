@@ -1,6 +1,9 @@
 """What must hold before a trial is an observation (DESIGN §4.5, §4.6). A check yields its name and what is wrong.
 
-Other checks raise `IsolationError` where they stand: in the split of an episode, in the engine at each feed.
+An arm says which tokens its state holds, and the ledger is held to it: a treatment that kept or lost a token is another
+treatment than the row says, so the trial is invalid. Whether the tensors hold what the ledger says is Layer 1's
+question, and a violation there is an observation. A trial that fails a check has no verdict of any kind, Layer 1
+included. Other checks raise `IsolationError` where they stand: in the split of an episode, in the engine at each feed.
 """
 
 from __future__ import annotations

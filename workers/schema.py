@@ -49,7 +49,12 @@ CORE: tuple[Column, ...] = (
     Column("carrier_absent", BOOL, True, "no carrier in the delta, as string or as ids"),
     Column("delta_identical", BOOL, True, "the delta fed is the delta of every other arm, by ids"),
     Column("parent_intact", BOOL, True, "the shared caches' digests are equal before and after the arm"),
-    Column("layer1", TEXT, True, "intact, violated, unsupported or reference: cache against a separate pass over P0"),
+    Column(
+        "layer1",
+        TEXT,
+        True,
+        "cache against a separate pass over P0: intact, violated, unsupported or reference",
+    ),
     Column("layer1_max_diff", FLOAT, False, "largest over tensors of max|a-b|/max|b|; null where lengths differ"),
     Column("layer1_tolerance", FLOAT, False, "the distance up to which layer1 is intact on this model"),
     Column("top2_margin", FLOAT, False, "smallest gap between best and second logit over the reply's steps"),

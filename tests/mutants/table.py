@@ -330,7 +330,7 @@ MUTANTS = (
         ROPE,
         "and (self.is_dynamic or shortest <= self.limit):",
         "and shortest <= self.limit:",
-        (TENSORS + "test_an_episode_that_lies_wholly_beyond_the_switch",),
+        (ENGINE + "test_feed.py::test_a_span_of_lengths_must_not_reach_a_rope_switch",),
     ),
     Mutant(
         "a rotary switch: in a feed",

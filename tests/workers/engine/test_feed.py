@@ -10,6 +10,7 @@ import pytest
 
 from workers import engine as engines
 from workers.engine import Engine
+from workers.engine.rope import RopeLimit
 from workers.errors import IsolationError
 from workers.spec import ModelSpec
 
@@ -110,6 +111,17 @@ def test_a_cache_is_not_cropped_back_across_a_rope_switch(longrope: Engine, ids:
     assert longrope.crop(above, 55).ledger == ids[:55]
     with broken("rope_switch"):
         longrope.crop(above, 50)
+
+
+@pytest.mark.parametrize(("shortest", "longest"), [(40, 50), (51, 90), (40, 51)])
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_a_span_of_lengths_must_not_reach_a_rope_switch(shortest: int, longest: int, is_dynamic: bool) -> None:
+    limit = RopeLimit(50, is_dynamic)
+    if longest <= 50 or (shortest > 50 and not is_dynamic):
+        limit.check_span(shortest, longest)
+        return
+    with broken("rope_switch"):
+        limit.check_span(shortest, longest)
 
 
 def test_a_reply_stops_at_a_rope_switch(longrope: Engine, ids: tuple[int, ...]) -> None:
