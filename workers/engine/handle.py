@@ -20,12 +20,14 @@ class CacheHandle:
         cache: a transformers `Cache`.
         ids: the ledger, growing in place.
         logits: `[vocab]`, float32: the prediction after the last id.
+        records_past: the cache keeps its past so that the library's `crop` finds it, and is taken at its word.
     """
 
     owner: str
     cache: Any
     ids: list[int] = field(default_factory=list)
     logits: Tensor | None = None
+    records_past: bool = False
 
     @property
     def ledger(self) -> tuple[int, ...]:

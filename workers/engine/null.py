@@ -49,6 +49,7 @@ class NullEngine:
             device="none",
             versions=f"null 1, of {spec.name}",
             cache="full",
+            window_tokens=None,
             template_sha256=hashlib.sha256(_TEMPLATE.encode()).hexdigest(),
             layer1_tolerance=1e-5,
         )
@@ -73,8 +74,8 @@ class NullEngine:
         ids = _encode(text)
         return (ids,) if ids else ()
 
-    def prefill(self, ids: Sequence[int]) -> Handle:
-        """A new ledger of `ids`."""
+    def prefill(self, ids: Sequence[int], *, records_past: bool = False) -> Handle:  # noqa: ARG002
+        """A new ledger of `ids`, which is all the past there is."""
         handle = NullHandle(self._owner)
         self.feed(handle, ids)
         return handle
