@@ -8,5 +8,5 @@ where status = 'done'
     and (
         (arm in ('stale', 'text_present') and layer1 <> 'violated')
         or (arm in ('fresh', 'checkpoint') and layer1 <> 'intact')
-        or (arm in ('truncate', 'truncate_recorded') and cache_family in ('hybrid', 'recurrent') and layer1_max_diff = 0)
+        or (arm like 'truncate%' and cache_family in ('hybrid', 'recurrent') and layer1_max_diff = 0)
     )

@@ -8,7 +8,7 @@ MEASURED = {"cache_family": "hybrid", "layer1_tolerance": 1e-5}
 
 
 def restored(builder, **said):
-    return builder.trial(arm="checkpoint", layer1_max_diff=0.0, **MEASURED | said)
+    return builder.trial(**{"arm": "checkpoint", "layer1_max_diff": 0.0} | MEASURED | said)
 
 
 def test_each_arm_shows_its_verdict_and_its_largest_distance(builder):
