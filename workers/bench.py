@@ -66,6 +66,13 @@ class Bench:
         return snapshot, session
 
     @cached_property
+    def _recording(self) -> Handle:
+        session = self.engine.prefill(self.split.committed_ids, records_past=True)
+        self.engine.feed(session, self.split.branch_ids)
+        self._share("session", session)
+        return session
+
+    @cached_property
     def reference(self) -> Handle:
         """A pass over the committed prefix that no arm ever touches: Layer 1 is measured against it."""
         reference = self.engine.prefill(self.split.committed_ids)
@@ -107,7 +114,13 @@ class Bench:
 
     def cropped(self, length: int) -> Handle:
         """The explored session cut back to its first `length` tokens, by the cache library's own crop."""
-        session = self._retained[1]
+        return self._crop(self._retained[1], length)
+
+    def recorded_and_cropped(self, length: int) -> Handle:
+        """As `cropped`, of a session whose cache recorded its past from the start: no crop is refused."""
+        return self._crop(self._recording, length)
+
+    def _crop(self, session: Handle, length: int) -> Handle:
         self.cost.prefill_tokens += len(session.ledger)
         with _timed(self.cost, "restore_ms"):
             return self.engine.crop(session, length)

@@ -69,6 +69,7 @@ CORE: tuple[Column, ...] = (
     Column("episode", TEXT, True, "messages, axes and facts of the episode, JSON"),
     Column("template_sha256", TEXT, True, "hash of the chat template in use"),
     Column("cache_family", TEXT, True, "kind of cache the model keeps"),
+    Column("window_tokens", INT, True, "tokens the narrowest sliding or chunked layer attends to; null without one"),
     Column("isolation", TEXT, False, "how the row was computed: class (shared inside a class) or strict (alone)"),
     Column("versions", TEXT, False, "exact versions of the libraries that computed the row"),
     Column("device", TEXT, False, "device that computed the row"),

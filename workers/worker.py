@@ -88,6 +88,7 @@ class Worker:
             "temperature": job.decode.temperature,
             "template_sha256": facts.template_sha256,
             "cache_family": facts.cache,
+            "window_tokens": facts.window_tokens,
             "isolation": job.isolation,
             "versions": facts.versions,
             "device": facts.device,

@@ -11,6 +11,7 @@ PLANTED = {
     "proposition_1": {"reply_ids": [9, 9]},
     "isolation_unproven": {"carrier_absent": False},
     "unknown_verdicts": {"effect_status": "safe", "reply_ids": [1]},
+    "layer1_implausible": {"layer1": "violated"},
 }
 
 
@@ -46,6 +47,37 @@ def test_a_planted_fault_is_found_by_its_check_alone(builder, check, capsys):
 def test_each_isolation_fault_of_a_done_trial_is_found(builder, fault):
     builder.store(builder.trial(**fault))
     assert len(builder.rows("from isolation_unproven")) == 1
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [
+        {"arm": "stale", "layer1": "intact"},
+        {"arm": "text_present", "layer1": "intact"},
+        {"arm": "checkpoint", "layer1": "violated"},
+        {"arm": "truncate", "cache_family": "recurrent", "layer1_max_diff": 0.0},
+        {"arm": "truncate_recorded", "cache_family": "hybrid", "layer1_max_diff": 0.0},
+    ],
+)
+def test_a_layer_1_that_cannot_be_is_found(builder, impossible):
+    builder.store(builder.trial(**impossible))
+    assert len(builder.rows("from layer1_implausible")) == 1
+
+
+@pytest.mark.parametrize(
+    "possible",
+    [
+        {"arm": "stale", "layer1": "violated"},
+        {"arm": "stale", "layer1": None, "status": "error"},
+        {"arm": "truncate", "cache_family": "full", "layer1_max_diff": 0.0},
+        {"arm": "truncate_recorded", "cache_family": "hybrid", "layer1": "violated", "layer1_max_diff": 0.9},
+        {"arm": "truncate_recorded", "cache_family": "hybrid", "layer1_max_diff": 1e-8},
+        {"arm": "truncate", "cache_family": "hybrid", "layer1": "unsupported", "status": "unsupported"},
+    ],
+)
+def test_a_layer_1_that_can_be_is_left_alone(builder, possible):
+    builder.store(builder.trial(**possible))
+    assert builder.rows("from layer1_implausible") == []
 
 
 def test_an_invalid_trial_is_what_a_failed_check_should_be(builder):

@@ -153,6 +153,8 @@ def test_every_grid_of_the_repository_composes() -> None:
 
 
 def test_every_model_of_the_repository_can_take_every_vehicle() -> None:
-    for path in (config.CONF / "model").glob("*.yaml"):
-        composed = config.load([f"model={path.stem}"])
-        assert len(list(composed.spec.episodes(composed.models[0]))) == 18
+    names = [path.stem for path in (config.CONF / "model").glob("*.yaml")]
+    composed = config.load([f"model={','.join(names)}"])
+    assert len(composed.models) == len(names)
+    for model in composed.models:
+        assert len(list(composed.spec.episodes(model))) == 18

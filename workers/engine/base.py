@@ -61,6 +61,8 @@ class Facts:
     """Exact versions of the libraries that computed the numbers."""
     cache: str
     """Cache family, such as `full`, `sliding`, `hybrid`, `recurrent`."""
+    window_tokens: int | None
+    """Tokens that the narrowest sliding or chunked layer attends to; None where every layer attends to all."""
     template_sha256: str
     bos_id: int | None
     """The tokenizer's beginning of sequence, where it has one."""
@@ -96,8 +98,12 @@ class Engine(Protocol):
             IsolationError: its rotary embedding switches in between (`rope_switch`).
         """
 
-    def prefill(self, ids: Sequence[int]) -> Handle:
-        """A new cache filled by one pass over `ids` (not empty)."""
+    def prefill(self, ids: Sequence[int], *, records_past: bool = False) -> Handle:
+        """A new cache filled by one pass over `ids` (not empty).
+
+        Args:
+            records_past: let the library keep what its own crop asks for, whatever the cache family.
+        """
 
     def feed(self, handle: Handle, ids: Sequence[int]) -> None:
         """Append `ids` (not empty) to the handle's cache, in place.
@@ -114,7 +120,8 @@ class Engine(Protocol):
     def crop(self, handle: Handle, length: int) -> Handle:
         """A new handle holding the first `length` tokens, on storage of its own; `handle` is not touched.
 
-        It has no next-token distribution until it is fed.
+        It has no next-token distribution until it is fed. Where the handle records its past, the library's crop is
+        taken at its word: nothing is refused that the library does not refuse.
 
         Raises:
             ValueError: `length` is not between 1 and the number of tokens.

@@ -40,7 +40,9 @@ class CacheKind:
         has_length: the cache can tell its length; a purely recurrent one cannot, there the ledger is all there is.
         can_crop: no layer folds its past into a state that cannot be taken apart again.
         is_tokenwise: ids after the first pass must be fed one at a time.
-        config: what `DynamicCache` is built from; None where a plain one, which keeps every key, is right.
+        config: what a cache of the library's own make for this model is built from.
+        is_plain: a cache built from nothing, which keeps every key, is right for this model.
+        window_tokens: tokens that the narrowest sliding or chunked layer attends to.
     """
 
     family: Family
@@ -48,7 +50,9 @@ class CacheKind:
     has_length: bool
     can_crop: bool
     is_tokenwise: bool
-    config: PreTrainedConfig | None
+    config: PreTrainedConfig
+    is_plain: bool
+    window_tokens: int | None
 
     @classmethod
     def of(cls, model: PreTrainedModel) -> CacheKind:
@@ -58,18 +62,27 @@ class CacheKind:
         # Without a config every key is kept and the mask applies the window, so that crop stays exact past the window.
         is_plain = all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
         family = _family(config, layers)
+        windows = [layer.sliding_window for layer in layers if isinstance(layer, DynamicSlidingWindowLayer)]
         return cls(
             family=family,
             keyword=_keyword(model),
             has_length=any(isinstance(layer, CacheLayerMixin) for layer in layers),
             can_crop=family in ("full", "sliding", "chunked") and all(layer.is_croppable for layer in layers),
             is_tokenwise=config.model_type in _MAMBA1,
-            config=None if is_plain and family != "chunked" else config,
+            config=config,
+            is_plain=is_plain and family != "chunked",
+            window_tokens=min(windows, default=None),
         )
 
     def new(self) -> Any:
         """An empty cache."""
-        return DynamicCache() if self.config is None else DynamicCache(config=self.config)
+        return DynamicCache() if self.is_plain else DynamicCache(config=self.config)
+
+    def new_recording(self) -> Any:
+        """An empty cache of the library's own make, which keeps its past so that `crop` finds it."""
+        cache = DynamicCache(config=self.config)
+        cache.activate_past_recording()
+        return cache
 
     def check(self, cache: Any, num_tokens: int) -> None:
         """Compare every attention layer's length with the ledger's; a recurrent cache can only be seen to be filled.
@@ -90,15 +103,19 @@ class CacheKind:
             found = ", ".join(map(str, sorted(lengths)))
             raise IsolationError("ledger_mismatch", f"the cache holds {found} tokens, the ledger {num_tokens}")
 
-    def crop(self, cache: Any, num_tokens: int, num_kept: int) -> Any:
+    def crop(self, cache: Any, num_tokens: int, num_kept: int, *, is_guarded: bool = True) -> Any:
         """The first `num_kept` of `num_tokens` tokens, by the library's own crop, on storage of their own.
+
+        Args:
+            is_guarded: refuse what the library would do wrongly; otherwise its crop is taken at its word.
 
         Raises:
             Unsupported: a layer cannot give its past back.
             IsolationError: the crop left another number of tokens.
         """
-        if not self.can_crop:
-            raise Unsupported(f"a {self.family} cache cannot be cropped: its state cannot be rolled back")
+        if is_guarded and not self.can_crop:
+            state = "convolution" if self.family == "conv" else "recurrent"
+            raise Unsupported(f"a {self.family} cache cannot be cropped: its {state} state cannot be rolled back")
         # crop walks the layers and may raise half-way, so it never runs on the original.
         cropped = fork(cache)
         try:
@@ -141,6 +158,8 @@ def tensors(cache: Any) -> Iterator[tuple[str, Tensor]]:
     """Every tensor the cache holds, named `<layer>.<attribute>`: keys, values, convolution and recurrent states."""
     for index, layer in enumerate(cache.layers):
         for name, value in sorted(vars(layer).items()):
+            if name.startswith("_"):
+                continue  # what the layer knows of itself, such as its window's size, is no state
             if isinstance(value, Tensor):
                 yield f"{index}.{name}", value
             elif isinstance(value, dict):
@@ -173,11 +192,27 @@ def digest(cache: Any, ids: list[int]) -> str:
 
 
 def distance(cache: Any, reference: Any) -> float | None:
-    """Largest over tensors of max|a−b| / max|b|; None where the two do not hold the same tensors."""
-    ours, theirs = dict(tensors(cache)), dict(tensors(reference))
+    """Largest over tensors of max|a−b| / max|b|; None where the two do not hold the same tensors.
+
+    A layer of `cache` that drops keys behind its window is held against what it would still attend to.
+    """
+    ours, theirs = dict(tensors(cache)), dict(_attended(cache, reference))
     if {name: value.shape for name, value in ours.items()} != {name: value.shape for name, value in theirs.items()}:
         return None
     return max((_relative(ours[name], theirs[name]) for name in ours), default=0.0)
+
+
+def _attended(cache: Any, reference: Any) -> Iterator[tuple[str, Tensor]]:
+    """The reference's tensors, cut to the keys that a windowed layer of `cache` keeps: window − 1, the last ones."""
+    windows = {
+        str(index): layer.sliding_window
+        for index, layer in enumerate(cache.layers)
+        if isinstance(layer, DynamicSlidingWindowLayer)
+    }
+    for name, tensor in tensors(reference):
+        index, _, attribute = name.partition(".")
+        is_cut = index in windows and attribute in ("keys", "values")
+        yield name, tensor[..., 1 - windows[index] :, :] if is_cut else tensor
 
 
 def _relative(ours: Tensor, theirs: Tensor) -> float:

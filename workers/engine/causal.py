@@ -45,6 +45,7 @@ class CausalEngine:
             device=_device(model),
             versions=f"torch {torch.__version__}, transformers {transformers.__version__}",
             cache=self._kind.family,
+            window_tokens=self._kind.window_tokens,
             template_sha256=chat.template_sha256,
             bos_id=chat.bos_id,
             layer1_tolerance=max(1e-5, 10 * self._noise()),
@@ -71,9 +72,10 @@ class CausalEngine:
         """Make sure that no rotary switch lies between the two lengths."""
         self._rope.check_span(shortest, longest)
 
-    def prefill(self, ids: Sequence[int]) -> Handle:
+    def prefill(self, ids: Sequence[int], *, records_past: bool = False) -> Handle:
         """A new cache filled by one pass over `ids`."""
-        handle = CacheHandle(self._owner, self._kind.new())
+        cache = self._kind.new_recording() if records_past else self._kind.new()
+        handle = CacheHandle(self._owner, cache, records_past=records_past)
         self.feed(handle, ids)
         return handle
 
@@ -92,8 +94,15 @@ class CausalEngine:
         if not 0 < length <= size:
             raise ValueError(f"cannot keep {length} of {size} tokens")
         self._rope.check_crop(size, length)
-        cropped = self._kind.crop(mine.cache, size, length)
-        return CacheHandle(self._owner, cropped, mine.ids[:length], None, list(mine.num_fed), mine.root)
+        cropped = self._kind.crop(mine.cache, size, length, is_guarded=not mine.records_past)
+        return CacheHandle(
+            self._owner,
+            cropped,
+            mine.ids[:length],
+            num_fed=list(mine.num_fed),
+            root=mine.root,
+            records_past=mine.records_past,
+        )
 
     def digest(self, handle: Handle) -> str:
         """Hash of the cache's bytes and the ledger."""
@@ -143,8 +152,15 @@ class CausalEngine:
 
     def _fork(self, handle: CacheHandle) -> CacheHandle:
         # Logits are replaced, never written to, so sharing that row shares no state.
-        copy = kv.fork(handle.cache)
-        return CacheHandle(self._owner, copy, list(handle.ids), handle.logits, list(handle.num_fed), handle.root)
+        return CacheHandle(
+            self._owner,
+            kv.fork(handle.cache),
+            list(handle.ids),
+            handle.logits,
+            list(handle.num_fed),
+            handle.root,
+            handle.records_past,
+        )
 
     def _feed(self, handle: CacheHandle, ids: Sequence[int], *, keeps_all: bool = False) -> Tensor:
         """Feed and return rows of logits, `[num_rows, vocab]` in float32: one for each id, or only the last."""

@@ -22,6 +22,7 @@ class CacheHandle:
         logits: `[vocab]`, float32: the prediction after the last id.
         num_fed: ids in each forward pass so far, growing in place.
         root: the prefill that this state descends from.
+        records_past: the cache keeps its past so that the library's `crop` finds it, and is taken at its word.
     """
 
     owner: str
@@ -30,6 +31,7 @@ class CacheHandle:
     logits: Tensor | None = None
     num_fed: list[int] = field(default_factory=list)
     root: object = field(default_factory=object)
+    records_past: bool = False
 
     @property
     def ledger(self) -> tuple[int, ...]:

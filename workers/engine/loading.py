@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from workers.engine.causal import CausalEngine
 from workers.engine.chat import Chat
 from workers.engine.quiet import hush, parsed_once, quiet
 from workers.engine.random_weights import build
+from workers.engine.tokenizer import gguf_tokenizer
 from workers.errors import ModelError, ResidueError
 from workers.sources import content_digest, locate
 from workers.spec import ModelSpec, RandomSource
@@ -80,13 +80,7 @@ def _tokenizer(spec: ModelSpec, path: Path) -> Any:
     if path.is_dir():
         return AutoTokenizer.from_pretrained(**_files(path))
     source = spec.source.tokenizer if isinstance(spec.source, RandomSource) else spec.source
-    return _gguf_tokenizer(path, content_digest(source, needs_weights=False))
-
-
-@lru_cache(maxsize=2)
-def _gguf_tokenizer(path: Path, _digest: str) -> Any:
-    """Reading a tokenizer out of a GGUF takes seconds, and every random model borrows the same one."""
-    return AutoTokenizer.from_pretrained(**_files(path))
+    return gguf_tokenizer(path, content_digest(source, needs_weights=False))
 
 
 def _files(path: Path) -> dict[str, Any]:

@@ -56,6 +56,7 @@ class NullEngine:
             device="none",
             versions=f"null 1, of {spec.name}",
             cache="full",
+            window_tokens=None,
             template_sha256=hashlib.sha256(_TEMPLATE.encode()).hexdigest(),
             bos_id=None,
             layer1_tolerance=1e-5,
@@ -84,8 +85,8 @@ class NullEngine:
     def check_span(self, shortest: int, longest: int) -> None:
         """Any length is as good as another."""
 
-    def prefill(self, ids: Sequence[int]) -> Handle:
-        """A new ledger of `ids`."""
+    def prefill(self, ids: Sequence[int], *, records_past: bool = False) -> Handle:  # noqa: ARG002
+        """A new ledger of `ids`, which is all the past there is."""
         handle = NullHandle(self._owner)
         self.feed(handle, ids)
         return handle
