@@ -56,6 +56,8 @@ class Facts:
 
     engine: str
     """`transformers` or `null`."""
+    model: str
+    """Stem of the model's YAML."""
     device: str
     versions: str
     """Exact versions of the libraries that computed the numbers."""
