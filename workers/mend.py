@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from workers.engine import Engine, Render
 
 ACKNOWLEDGEMENT = "Understood."
-CLOCK = "clock: 2025-01-01"
 """Offered; what stands in the YAML is the user's choice."""
 
 
@@ -25,6 +24,7 @@ class _Option:
 
     line: str
     arrange: Callable[[Sequence[Message]], tuple[Message, ...]] = tuple
+    is_clock: bool = False
     recast: Callable[[Episode], Episode] = lambda episode: episode
 
 
@@ -38,7 +38,8 @@ class _Rearranged:
     def render(self, messages: Sequence[Message]) -> Render:
         for option in self.options:
             messages = option.arrange(messages)
-        return self.engine.render(messages)
+        render = self.engine.render(messages)
+        return replace(render, is_dated=render.is_dated and not any(option.is_clock for option in self.options))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.engine, name)
@@ -52,40 +53,32 @@ def mend(attempt: Callable[[Engine, Episode], object], engine: Engine, episode: 
     """
     place = f"{engine.facts.model}.yaml"
     for options in _choices(episode):
-        if (left := _try(attempt, engine, episode, options)) is not None:
-            return f"set in {place}: {', '.join([*(option.line for option in options), *left])}"
+        changed = episode
+        for option in options:
+            changed = option.recast(changed)
+        try:
+            attempt(cast("Engine", _Rearranged(engine, options)), changed)
+        except (IsolationError, TemplateError):
+            continue
+        return f"set in {place}: {', '.join(option.line for option in options)}"
     return (
         f"no role and no option mends that: give in {place} what the template asks for as template_arguments, "
         "or a chat_template that keeps every turn in its place"
     )
 
 
-def _try(
-    attempt: Callable[[Engine, Episode], object], engine: Engine, episode: Episode, options: Sequence[_Option]
-) -> tuple[str, ...] | None:
-    """What is left to set once `options` are, or None where they do not help."""
-    for option in options:
-        episode = option.recast(episode)
-    try:
-        attempt(cast("Engine", _Rearranged(engine, options)), episode)
-    except TemplateError:
-        return None
-    except IsolationError as fault:
-        # The day is printed once the turns are taken, so this is the last thing in the way.
-        return (CLOCK,) if fault.check == "clock_in_template" else None
-    return ()
-
-
 def _choices(episode: Episode) -> Iterator[tuple[_Option, ...]]:
-    """Every combination of what may help, the small ones first; none at all where only the clock is in the way."""
+    """Every combination of what may help, the small ones first."""
     options = [
         _Option("system: fold", arrange=folded),
         _Option(f"acknowledgement: {ACKNOWLEDGEMENT}", arrange=lambda turns: acknowledged(turns, ACKNOWLEDGEMENT)),
+        # The day that a render is given where the YAML names none.
+        _Option("clock: 2025-01-01", is_clock=True),
     ]
     if any(turn.role not in ("user", "assistant") for turn in episode.branch):
         vehicle = episode.axes.get("vehicle", "its vehicle")
         options.insert(0, _Option(f"roles: {{{vehicle}: user}}", recast=_as_user))
-    for size in range(len(options) + 1):
+    for size in range(1, len(options) + 1):
         yield from combinations(options, size)
 
 

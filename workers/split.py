@@ -129,6 +129,8 @@ def _render(engine: Engine, episode: Episode, branch: tuple[Message, ...]) -> Re
         if text and _count(text, render.text) < sum(other.count(text) for other in texts):
             role = messages[index].role
             raise IsolationError("message_dropped", f"the template drops or rewrites message {index} (role {role})")
+    if render.is_dated:
+        raise IsolationError("clock_in_template", "the chat template prints the time")
     bos = engine.facts.bos_id
     if bos is not None and _contains(render.ids, (bos, bos)):
         raise IsolationError("double_bos", "the render begins a sequence twice in a row")

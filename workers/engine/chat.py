@@ -17,7 +17,7 @@ from transformers.utils import chat_template_utils
 
 from workers.engine.base import Render
 from workers.episode import Message
-from workers.errors import IsolationError, ModelError, TemplateError, nearest
+from workers.errors import ModelError, TemplateError, nearest
 from workers.spec import ModelSpec
 from workers.turns import arranged
 
@@ -98,7 +98,6 @@ class Chat:
 
         Raises:
             TemplateError: the template refuses the messages.
-            IsolationError: it prints the time, and the model's YAML names no day to print.
         """
         turns = arranged(messages, self.model)
         try:
@@ -107,9 +106,7 @@ class Chat:
         except _REFUSALS as error:
             roles = ", ".join(turn.role for turn in turns)
             raise TemplateError(f"the chat template refuses the roles {roles}: {str(error)[:200]}") from error
-        if len(set(texts)) > 1:
-            raise IsolationError("clock_in_template", "the chat template prints the time")
-        return Render(text=texts[0], ids=tuple(int(token) for token in ids))
+        return Render(text=texts[0], ids=tuple(int(token) for token in ids), is_dated=len(set(texts)) > 1)
 
     def _apply(self, turns: Sequence[Message], moment: datetime.datetime, *, tokenize: bool) -> Any:
         with _stopped_clock(moment):
