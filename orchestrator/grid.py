@@ -55,9 +55,10 @@ def identify(model: ModelSpec, weights: str, blocked: str | None) -> ModelIdenti
     asked = model.model_dump(
         mode="json", include={"name", "dtype", "attention", "reply_format", "roles", "chat_template"}
     )
-    # Absent where it is not asked for, so that the cells of models without it keep their ids.
-    optional = model.model_dump(mode="json", include={"clock"}, exclude_none=True)
-    return ModelIdentity(canonical({"weights": weights, **asked, **optional}), blocked)
+    # Left out where they ask for nothing, so that a model file which never names them keeps its cells.
+    options = {"clock", "template_arguments", "system", "acknowledgement"}
+    asked |= model.model_dump(mode="json", include=options, exclude_defaults=True)
+    return ModelIdentity(canonical({"weights": weights, **asked}), blocked)
 
 
 def decode_of(spec: StudySpec, model: ModelSpec) -> DecodeSpec:

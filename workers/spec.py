@@ -95,6 +95,12 @@ class ModelSpec(Spec):
     """Only where the model brings none of its own."""
     clock: date | None = None
     """The day that a template which prints the date is given; such a template is refused without one."""
+    template_arguments: dict[str, Any] = {}
+    """Variables of the chat template, such as `enable_thinking: false`; one that it does not read is an error."""
+    system: Literal["keep", "fold"] = "keep"
+    """`fold`: the system turn opens the first user turn, for templates that take no system role."""
+    acknowledgement: Annotated[str, StringConstraints(pattern=r"\S")] | None = None
+    """What the assistant says between two turns that are not its own, for templates whose roles must alternate."""
 
 
 class DecodeSpec(Spec):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from workers.episode import Episode, Message
-from workers.errors import IsolationError
+from workers.errors import IsolationError, TemplateError
+from workers.mend import mend
 
 if TYPE_CHECKING:
     from workers.engine import Engine, Render
@@ -45,8 +47,20 @@ def split(engine: Engine, episode: Episode) -> Split:
     """Cut the episode's renders into committed prefix, branch and delta.
 
     Raises:
-        IsolationError: with the name of the check that the template breaks.
+        IsolationError: with the name of the check that the template breaks, and the mend.
+        TemplateError: the template refuses the messages; with the mend.
     """
+    try:
+        return _split(engine, episode)
+    except IsolationError as fault:
+        if fault.check == "branch_empty":
+            raise
+        raise IsolationError(fault.check, f"{fault.message}; {mend(_split, engine, episode)}") from fault
+    except TemplateError as refusal:
+        raise TemplateError(f"{refusal}; {mend(_split, engine, episode)}") from refusal
+
+
+def _split(engine: Engine, episode: Episode) -> Split:
     clean = _render(engine, episode, ())
     branched = _render(engine, episode, episode.branch)
     sentinel = _render(engine, episode, tuple(Message(turn.role, SENTINEL) for turn in episode.branch))
@@ -112,10 +126,18 @@ def _render(engine: Engine, episode: Episode, branch: tuple[Message, ...]) -> Re
     texts = [turn.text.strip() for turn in messages]
     for index, text in enumerate(texts):
         # A text may stand inside another message's, too, and would survive there.
-        if text and render.text.count(text) < sum(other.count(text) for other in texts):
+        if text and _count(text, render.text) < sum(other.count(text) for other in texts):
             role = messages[index].role
             raise IsolationError("message_dropped", f"the template drops or rewrites message {index} (role {role})")
+    if render.is_dated:
+        raise IsolationError("clock_in_template", "the chat template prints the time")
     bos = engine.facts.bos_id
     if bos is not None and _contains(render.ids, (bos, bos)):
         raise IsolationError("double_bos", "the render begins a sequence twice in a row")
     return render
+
+
+def _count(text: str, render: str) -> int:
+    """How often `text` stands in a render: plain, or inside a JSON string, as some templates write a tool's return."""
+    escaped = json.dumps(text, ensure_ascii=False)[1:-1]
+    return render.count(text) + (render.count(escaped) if escaped != text else 0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from orchestrator.grid import Cell, expand, identify
 from workers.episode import Episode
 from workers.errors import ConfigError
 from workers.identity import Identity
+from workers.spec import ModelSpec
 
 
 def cells(*overrides: str, weights: str = "w") -> list[Cell]:
@@ -67,6 +70,25 @@ def test_what_every_episode_reads_is_part_of_every_id(override: str) -> None:
 def test_other_weights_share_no_cell() -> None:
     """lm-evaluation-harness#2715: a cache keyed by request alone scored one model with another's answers."""
     assert not ids(cells(weights="v")) & ids(cells())
+
+
+def test_a_template_option_that_asks_for_nothing_is_no_part_of_the_id() -> None:
+    (model,) = config.load(["model=scripted"]).models
+    spelled_out = {"system": "keep", "acknowledgement": None, "template_arguments": {}}
+    explicit = ModelSpec.model_validate(model.model_dump() | spelled_out)
+    assert identify(explicit, "w", None) == identify(model, "w", None)
+    assert not set(json.loads(identify(model, "w", None).text)) & set(spelled_out)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"system": "fold"}, {"acknowledgement": "Noted."}, {"template_arguments": {"enable_thinking": False}}],
+)
+def test_a_template_option_that_changes_the_render_renews_every_cell_and_is_said(option: dict[str, Any]) -> None:
+    (model,) = config.load(["model=scripted"]).models
+    before, after = (identify(one, "w", None) for one in (model, model.model_copy(update=option)))
+    assert before.digest != after.digest
+    assert option.items() <= json.loads(after.text).items()
 
 
 def test_editing_one_carrier_renews_exactly_its_strength() -> None:

@@ -31,6 +31,8 @@ class Render:
 
     text: str
     ids: tuple[int, ...]
+    is_dated: bool = False
+    """Whether it would be another text at another time, as the model's YAML names no day to print."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Facts:
 
     engine: str
     """`transformers` or `null`."""
+    model: str
+    """Stem of the model's YAML."""
     device: str
     versions: str
     """Exact versions of the libraries that computed the numbers."""
@@ -82,7 +86,6 @@ class Engine(Protocol):
 
         Raises:
             TemplateError: the template refuses the messages.
-            IsolationError: the text changes with the clock (`clock_in_template`).
         """
 
     def text(self, ids: Sequence[int]) -> str:

@@ -42,6 +42,7 @@ class CausalEngine:
         self._eos_ids = _eos_ids(model, chat)
         self._facts = Facts(
             engine="transformers",
+            model=chat.model.name,
             device=_device(model),
             versions=f"torch {torch.__version__}, transformers {transformers.__version__}",
             cache=self._kind.family,

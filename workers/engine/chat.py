@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import inspect
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
 import jinja2
+import jinja2.meta
+from transformers import PreTrainedTokenizerBase
 from transformers.utils import chat_template_utils
 
 from workers.engine.base import Render
 from workers.episode import Message
-from workers.errors import IsolationError, ModelError, TemplateError
+from workers.errors import ModelError, TemplateError, nearest
+from workers.spec import ModelSpec
+from workers.turns import arranged
 
 _CONTEXTS = ("", " ", "\n", "\n ")
 """What a carrier may stand after; many tokenizers write a word differently after each."""
@@ -22,6 +27,9 @@ _CONTEXTS = ("", " ", "\n", "\n ")
 
 _MOMENTS = (datetime.datetime(2025, 1, 1, 12), datetime.datetime(2026, 11, 23, 3, 41, 57))
 """Alike in no part that a template could print."""
+
+_REFUSALS = (jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What a template raises on turns that it does not expect, on purpose or by accident."""
 
 
 def _stopped_clock(at: datetime.datetime) -> AbstractContextManager[Any]:
@@ -35,19 +43,38 @@ def _stopped_clock(at: datetime.datetime) -> AbstractContextManager[Any]:
     return mock.patch.object(chat_template_utils, "datetime", Clock)
 
 
-class Chat:
-    """A tokenizer and the chat template in use, on the day that `clock` names where one is named."""
+def _variables(template: str) -> frozenset[str]:
+    """Names that the template reads and that are for the model's YAML to give."""
+    environment = chat_template_utils._compile_jinja_template(template).environment
+    read: set[str] = jinja2.meta.find_undeclared_variables(environment.parse(template))
+    parameters = inspect.signature(PreTrainedTokenizerBase.apply_chat_template).parameters
+    return frozenset(read - set(environment.globals) - {"messages", *parameters} | read & {"tools", "documents"})
 
-    def __init__(self, tokenizer: Any, template: str | None, clock: datetime.date | None = None) -> None:
+
+class Chat:
+    """A tokenizer and the chat template in use, on the turns and the day that the model's YAML asks for."""
+
+    def __init__(self, tokenizer: Any, model: ModelSpec) -> None:
+        self.model = model
         self._tokenizer = tokenizer
         noon = datetime.time(12)
-        self._moments = _MOMENTS if clock is None else (datetime.datetime.combine(clock, noon),)
+        self._moments = _MOMENTS if model.clock is None else (datetime.datetime.combine(model.clock, noon),)
         try:
-            self._template: str = tokenizer.get_chat_template(template)
+            self._template: str = tokenizer.get_chat_template(model.chat_template)
         except ValueError:
             raise ModelError(
                 "no chat template: the tokenizer brings none; set chat_template in the model's YAML"
             ) from None
+        self._check_arguments()
+
+    def _check_arguments(self) -> None:
+        """Jinja swallows a variable that it does not know: `enable_thinkin: false` would change nothing."""
+        known = _variables(self._template) if self.model.template_arguments else frozenset()
+        for name in self.model.template_arguments:
+            if name not in known:
+                raise ModelError(
+                    f"{self.model.name}: template_arguments: its chat template reads no {name!r}{nearest(name, known)}"
+                )
 
     @property
     def template_sha256(self) -> str:
@@ -71,29 +98,26 @@ class Chat:
 
         Raises:
             TemplateError: the template refuses the messages.
-            IsolationError: it prints the time, and the model's YAML names no day to print.
         """
-        turns = [{"role": turn.role, "content": turn.text} for turn in messages]
+        turns = arranged(messages, self.model)
         try:
             texts = [self._apply(turns, moment, tokenize=False) for moment in self._moments]
             ids = self._apply(turns, self._moments[0], tokenize=True)
-        except (jinja2.TemplateError, ValueError, TypeError, KeyError) as error:
-            roles = ", ".join(turn.role for turn in messages)
-            raise TemplateError(f"the chat template refuses the roles {roles}: {error}") from error
-        if len(set(texts)) > 1:
-            mend = "name the day to print in the model's YAML, clock: 2025-01-01"
-            raise IsolationError("clock_in_template", f"the chat template prints the time; {mend}")
-        return Render(text=texts[0], ids=tuple(int(token) for token in ids))
+        except _REFUSALS as error:
+            roles = ", ".join(turn.role for turn in turns)
+            raise TemplateError(f"the chat template refuses the roles {roles}: {str(error)[:200]}") from error
+        return Render(text=texts[0], ids=tuple(int(token) for token in ids), is_dated=len(set(texts)) > 1)
 
-    def _apply(self, turns: list[dict[str, str]], moment: datetime.datetime, *, tokenize: bool) -> Any:
+    def _apply(self, turns: Sequence[Message], moment: datetime.datetime, *, tokenize: bool) -> Any:
         with _stopped_clock(moment):
             # return_dict would wrap the ids in a mapping, whose length is 2.
             return self._tokenizer.apply_chat_template(
-                turns,
+                [{"role": turn.role, "content": turn.text} for turn in turns],
                 chat_template=self._template,
                 tokenize=tokenize,
                 add_generation_prompt=True,
                 return_dict=False,
+                **self.model.template_arguments,
             )
 
     def text(self, ids: Sequence[int], *, keeps_special: bool = True) -> str:

@@ -39,7 +39,7 @@ def load_engine(spec: ModelSpec, *, num_threads: int) -> CausalEngine:
         tokenizer = _tokenizer(spec, path)
         model = _model(spec, path, len(tokenizer))
         model.train(False).requires_grad_(False)
-        return CausalEngine(model, Chat(tokenizer, spec.chat_template, spec.clock))
+        return CausalEngine(model, Chat(tokenizer, spec))
 
 
 def _check_version() -> None:

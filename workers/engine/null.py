@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 from workers.engine.base import Decoded, Facts, Handle, Render
 from workers.episode import Message
-from workers.errors import IsolationError
+from workers.errors import IsolationError, ModelError
 from workers.spec import ModelSpec, ScriptedSource
+from workers.turns import arranged
 
 _TEMPLATE = "<|{role}|>{text}<|end|>\n"
 _PIECE = re.compile(rb"[A-Za-z0-9]{1,4}|.", re.DOTALL)
@@ -49,10 +50,14 @@ class NullEngine:
     """Sends to whomever its context named last, like a model that any branch can sway."""
 
     def __init__(self, spec: ModelSpec) -> None:
+        if spec.template_arguments:
+            raise ModelError(f"{spec.name}: template_arguments: the null engine's template reads none")
+        self._spec = spec
         self._owner = uuid.uuid4().hex
         self._decode_s = spec.source.decode_ms / 1000 if isinstance(spec.source, ScriptedSource) else 0.0
         self._facts = Facts(
             engine="null",
+            model=spec.name,
             device="none",
             versions=f"null 1, of {spec.name}",
             cache="full",
@@ -69,7 +74,7 @@ class NullEngine:
 
     def render(self, messages: Sequence[Message]) -> Render:
         """Messages → text and ids, generation prompt included."""
-        turns = (_TEMPLATE.format(role=turn.role, text=turn.text) for turn in messages)
+        turns = (_TEMPLATE.format(role=turn.role, text=turn.text) for turn in arranged(messages, self._spec))
         text = "".join(turns) + "<|assistant|>"
         return Render(text, _encode(text))
 

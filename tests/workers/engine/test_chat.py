@@ -11,7 +11,7 @@ from transformers.utils import chat_template_utils
 from workers import engine as engines
 from workers.engine import Engine
 from workers.episode import Message
-from workers.errors import TemplateError
+from workers.errors import ModelError, TemplateError
 from workers.spec import ModelSpec
 
 HELLO = (Message("system", "Be brief."), Message("user", "Hello there."))
@@ -44,6 +44,33 @@ def test_a_template_that_refuses_a_role_says_why_in_one_line(tiny_spec: MakeSpec
     with pytest.raises(TemplateError, match=r"refuses the roles system, user: System role not supported") as refusal:
         engine.render(HELLO)
     assert "\n" not in str(refusal.value)
+
+
+def test_what_breaks_inside_a_template_is_a_refusal_too(tiny_spec: MakeSpec) -> None:
+    for body in ("messages[9].content", "1 // 0", "messages.append(1)", "tools.name.first", "1 + messages"):
+        engine = engines.load(tiny_spec("llama", chat_template=f"{{{{ {body} }}}}"), num_threads=1)
+        with pytest.raises(TemplateError, match="refuses the roles system, user: "):
+            engine.render(HELLO)
+
+
+def test_a_template_is_given_the_arguments_of_the_spec(tiny_spec: MakeSpec) -> None:
+    arguments = {"enable_thinking": False, "effort": "low"}
+    spec = tiny_spec("llama", chat_template="{{ effort }} {{ enable_thinking is false }}", template_arguments=arguments)
+    assert engines.load(spec, num_threads=1).render(HELLO).text == "low True"
+
+
+@pytest.mark.parametrize("name", ["enable_thinkin", "messages", "add_generation_prompt", "tokenize", "strftime_now"])
+def test_an_argument_that_would_be_swallowed_is_refused_at_loading(tiny_spec: MakeSpec, name: str) -> None:
+    template = "{% if enable_thinking and add_generation_prompt %}{{ messages }}{{ strftime_now('%d') }}{% endif %}"
+    with pytest.raises(ModelError, match=rf"random-llama: template_arguments: .* reads no '{name}'.*enable_thinking"):
+        engines.load(tiny_spec("llama", chat_template=template, template_arguments={name: False}), num_threads=1)
+
+
+def test_the_options_of_the_spec_shape_the_turns(tiny_spec: MakeSpec) -> None:
+    template = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
+    spec = tiny_spec("llama", chat_template=template, system="fold", acknowledgement="Noted.")
+    text = engines.load(spec, num_threads=1).render((*HELLO, Message("tool", "{}"))).text
+    assert text == "[user] Be brief.\n\nHello there.\n[assistant] Noted.\n[tool] {}\n"
 
 
 def test_another_template_is_another_hash(tiny_spec: MakeSpec, llama: Engine) -> None:
