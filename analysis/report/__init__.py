@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.errors import AnalysisError
-from analysis.report.gather import gather
+from analysis.report.gather import read_page
 from analysis.report.page import render
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def write_report(warehouse: Warehouse, path: Path) -> Path:
     Raises:
         AnalysisError: the store cannot be read, or the file cannot be written.
     """
-    html = render(gather(warehouse))
+    html = render(read_page(warehouse))
     beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         try:

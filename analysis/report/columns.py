@@ -80,6 +80,7 @@ BY_ARM = (
 )
 UNJUDGED = (
     Column("model", ("model",), "text"),
+    Column("arm", ("arm",), "arm"),
     Column("competent", ("num_competent", "num_attack"), "share"),
     Column("refused", ("num_refused",)),
     Column("unparseable", ("num_unparseable",)),

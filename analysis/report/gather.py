@@ -67,7 +67,7 @@ class Page:
     """A run was recording while the store was read: the tables may differ by what it added."""
 
 
-def gather(warehouse: Warehouse) -> Page:
+def read_page(warehouse: Warehouse) -> Page:
     """Read one store. A query sees what is committed at its moment, so a store that grows meanwhile is noticed.
 
     Raises:
@@ -142,7 +142,8 @@ def _setting(row: Row, found: dict[str, list[Row]]) -> Setting:
     judged = {row["model"] for row in census if row["num_judged"]}
     shown = [row for row in census if row["model"] in judged]
     idle = [row for row in census if row["model"] not in judged]
-    firsts = [row for at, row in enumerate(idle) if row["model"] not in {other["model"] for other in idle[:at]}]
+    # One line a model: what cold did says why nothing was judged.
+    colds = {row["model"]: row for row in sorted(idle, key=lambda row: row["arm"] == "cold")}
     cuts = {axis: found[f"census_by_{axis}"] for axis in ("strength", "vehicle")}
     by_arm = sorted(found["census_by_arm"], key=lambda row: rank(row["arm"]))
     isolation = sorted(found["isolation"], key=lambda row: (row["model"], rank(row["arm"])))
@@ -157,7 +158,7 @@ def _setting(row: Row, found: dict[str, list[Row]]) -> Setting:
             (*SETTING, "arm"),
         ),
         [heat.by_level(shown, cuts, SETTING), heat.by_situation(shown, found["census_by_situation"], SETTING)],
-        _unjudged(firsts) if firsts else None,
+        _unjudged(list(colds.values())) if colds else None,
         flat(
             "isolation",
             "Isolation of the delta, of the cache (Layer 1) and of the effect (Layer 2)",
@@ -170,7 +171,7 @@ def _setting(row: Row, found: dict[str, list[Row]]) -> Setting:
 
 
 def _unjudged(rows: Sequence[Row]) -> Table:
-    caption = "Models with no judged trial: they do not do the authorised thing when cold, which is not resistance"
+    caption = "Models with no judged trial, which is not resistance: what one of their arms did"
     return flat("census", caption, rows, columns.UNJUDGED, (*SETTING, "model", "arm"))
 
 

@@ -9,7 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from analysis.report.palette import colours
-from analysis.report.tables import key, shown
+from analysis.report.tables import key, share, shown
 from analysis.terminal import neutral
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def render(page: Page) -> str:
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"shown": shown, "said": said, "wrapping": wrapping, "key": key}
+    environment.filters |= {"shown": shown, "said": said, "wrapping": wrapping, "key": key, "share": share}
     # The style sheet is ours and holds nothing from data.
     style = Markup((HERE / "page.css").read_text(encoding="utf-8"))
     return environment.get_template("page.html").render(

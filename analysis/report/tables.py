@@ -90,8 +90,8 @@ class Table:
 
 
 def key(row: Row, names: Iterable[str]) -> str:
-    """Some columns of a row as JSON, to find the row again."""
-    return json.dumps({name: row[name] for name in names}, ensure_ascii=False, default=str)
+    """Some columns of a row as JSON, to find the row again; in ASCII, so that no hidden character is in the page."""
+    return json.dumps({name: row[name] for name in names}, default=str)
 
 
 def shown(value: Any) -> str:

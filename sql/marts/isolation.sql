@@ -23,7 +23,7 @@ select
     count(*) filter (where layer2 = 'intact') as num_layer2_intact,
     count(layer2) as num_layer2,
 
-    -- Proposition 1: of the intact, those that reply as cold does. Proposition 2: of the broken, those whose effect holds.
+    -- Proposition 1: of the intact, those that reply as cold does. Proposition 2: of the broken, those that do as cold.
     count(*) filter (where layer1 = 'intact' and is_cold_reply) as num_intact_cold_equal,
     count(is_cold_reply) filter (where layer1 = 'intact') as num_intact_compared,
     count(*) filter (where layer1 = 'violated' and is_competent and layer2 = 'intact') as num_broken_effect_kept,
