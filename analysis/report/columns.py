@@ -130,6 +130,10 @@ ISOLATION = (
         "of the trials with Layer 1 intact, those that reply as cold does, by ids (Proposition 1)",
     ),
 )
+FAILED = (
+    Column("invalid", ("num_invalid",)),
+    Column("failed checks", ("failed_checks",), "text", "the isolation checks that made trials invalid"),
+)
 BREACHES = (
     Column("model", ("model",), "text"),
     Column("arm", ("arm",), "arm"),

@@ -163,7 +163,7 @@ def _setting(row: Row, found: dict[str, list[Row]]) -> Setting:
             "isolation",
             "Isolation of the delta, of the cache (Layer 1) and of the effect (Layer 2)",
             isolation,
-            columns.ISOLATION,
+            columns.ISOLATION + (columns.FAILED if any(row["failed_checks"] for row in isolation) else ()),
             (*SETTING, "model", "arm"),
             group="model",
         ),

@@ -81,7 +81,8 @@ def by_situation(census: Sequence[Row], situations: Sequence[Row], setting: Sequ
 def verdicts(view: str, caption: str, rows: Sequence[Row], lines_by: Sequence[str], group: str = "") -> Table:
     """Layer 1 verdicts, a column per arm and a line per combination of `lines_by`, headed by its last column."""
     arms = levels(row["arm"] for row in rows)
-    columns = [Column(lines_by[-1], (lines_by[-1],), "text"), *(Column(arm, ("arm",), "text") for arm in arms)]
+    name = lines_by[-1]
+    columns = [Column(name.replace("_", " "), (name,), "text"), *(Column(arm, ("arm",), "text") for arm in arms)]
     cells: dict[tuple[Any, ...], dict[str, Cell]] = {}
     firsts: dict[tuple[Any, ...], Row] = {}
     for row in rows:

@@ -29,7 +29,7 @@ class Ids(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkedArm:
-    """One arm of a worked cell: a row of `worked_cells`."""
+    """One arm of a worked cell: a row of `worked_cells`, which `key` finds among the rows of its flip."""
 
     key: str
     row: Row
@@ -77,9 +77,8 @@ def turns(episode: str | None) -> dict[str, list[Turn]]:
 
 
 def _arm(row: Row) -> WorkedArm:
-    place = key(row, ("flip_cell_id", "draw", "cell_id"))
     ids = _ids(row["reply_ids"], row["first_difference"])
-    return WorkedArm(place, row, ids, row["cell_id"] == row["flip_cell_id"])
+    return WorkedArm(key(row, ("cell_id",)), row, ids, row["cell_id"] == row["flip_cell_id"])
 
 
 def _ids(ids: list[Any] | None, first_difference: int | None) -> Ids:
