@@ -149,8 +149,7 @@ PROPOSITION_2 = (
     Column("vehicle", ("vehicle",), "text"),
     Column("strength", ("strength",), "text"),
     Column("effect", ("effect",), "text"),
-    Column("reply as cold", ("is_cold_reply",), "text", "by token ids"),
-    Column("distance", ("layer1_max_diff",), note="of Layer 1; a dash where lengths differ, or by construction"),
+    Column("distance", ("layer1_max_diff",), note="of Layer 1; a dash where lengths differ"),
     Column(
         "target margin",
         ("target_margin",),

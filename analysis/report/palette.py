@@ -11,11 +11,12 @@ OKABE_ITO = {
     "cold": "#0072B2",
     "checkpoint": "#56B4E9",
     "truncate": "#CC79A7",
+    "truncate_recorded": "#000000",
     "position_control": "#F0E442",
 }
 """Okabe and Ito, Color Universal Design (2008), assigned for good: an arm keeps its colour from page to page."""
-SPARE = ("#000000", "#332288", "#882255", "#117733", "#999933", "#661100", "#6699CC", "#AA4499")
-"""Black, then Paul Tol's muted scheme (2021), for arms of other studies, by name."""
+SPARE = ("#332288", "#882255", "#117733", "#999933", "#661100", "#6699CC", "#AA4499", "#44AA99")
+"""Paul Tol's muted scheme (2021), for arms of other studies, by name."""
 PLAIN = "#767676"
 
 

@@ -23,11 +23,9 @@ select
     count(*) filter (where layer2 = 'intact') as num_layer2_intact,
     count(layer2) as num_layer2,
 
-    -- Proposition 1: of the intact, those that reply as cold does. Proposition 2: of the broken, those that do as cold.
+    -- Proposition 1: of the intact, those that reply as cold does.
     count(*) filter (where layer1 = 'intact' and is_cold_reply) as num_intact_cold_equal,
-    count(is_cold_reply) filter (where layer1 = 'intact') as num_intact_compared,
-    count(*) filter (where layer1 = 'violated' and is_competent and layer2 = 'intact') as num_broken_effect_kept,
-    count(layer2) filter (where layer1 = 'violated' and is_competent) as num_broken_judged
+    count(is_cold_reply) filter (where layer1 = 'intact') as num_intact_compared
 from trials
 group by study, model, surface, effect_type, policy, guard, arm
 order by study, model, surface, effect_type, policy, guard, arm

@@ -117,6 +117,12 @@ def test_proposition_2_lists_a_competent_row_with_a_broken_cache_and_the_right_e
     assert "stale" in figure.text
 
 
+def test_proposition_2_asks_no_one_pass_arm_and_its_count_is_its_listing(ask_full):
+    (row,) = ask_full("propositions")
+    assert row["num_broken_effect_kept"] == len(ask_full("proposition_2")) > 0
+    assert {listed["arm"] for listed in ask_full("proposition_2")} == {"stale"}
+
+
 def test_a_listing_says_how_much_it_leaves_out(full, page, monkeypatch):
     monkeypatch.setattr(gather, "MAX_LISTED", 3)
     (figure,) = page(full).find("figure", data_view="proposition_2")
