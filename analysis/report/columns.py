@@ -52,8 +52,7 @@ MODELS = (
     Column("device", ("device",), "text"),
     Column("dtype", ("dtype",), "text"),
     Column("attention", ("attention",), "text"),
-    Column("weights", ("weights",), "text", note="digest or revision of the weights"),
-    Column("templates", ("num_templates",), note="different chat templates in use"),
+    Column("weights", ("weights",), "text", note="digest or revision; random ones by architecture and seed"),
 )
 BY_ARM = (
     Column("arm", ("arm",), "arm"),

@@ -144,7 +144,10 @@ def _setting(row: Row, found: dict[str, list[Row]]) -> Setting:
     idle = [row for row in census if row["model"] not in judged]
     # One line a model: what cold did says why nothing was judged.
     colds = {row["model"]: row for row in sorted(idle, key=lambda row: row["arm"] == "cold")}
-    cuts = {axis: found[f"census_by_{axis}"] for axis in ("strength", "vehicle")}
+    strength, vehicle, situation = (
+        [row for row in found[f"census_by_{axis}"] if row["model"] in judged]
+        for axis in ("strength", "vehicle", "situation")
+    )
     by_arm = sorted(found["census_by_arm"], key=lambda row: rank(row["arm"]))
     isolation = sorted(found["isolation"], key=lambda row: (row["model"], rank(row["arm"])))
     return Setting(
@@ -157,7 +160,10 @@ def _setting(row: Row, found: dict[str, list[Row]]) -> Setting:
             columns.BY_ARM,
             (*SETTING, "arm"),
         ),
-        [heat.by_level(shown, cuts, SETTING), heat.by_situation(shown, found["census_by_situation"], SETTING)],
+        [
+            heat.by_level(shown, {"strength": strength, "vehicle": vehicle}, SETTING),
+            heat.by_situation(shown, situation, SETTING),
+        ],
         _unjudged(list(colds.values())) if colds else None,
         flat(
             "isolation",

@@ -3,7 +3,15 @@ select
     model, model_identity, cache_family, versions, device,
     regexp_extract(model_identity, '"dtype":"([^"]*)"', 1) as dtype,
     regexp_extract(model_identity, '"attention":"([^"]*)"', 1) as attention,
-    regexp_extract(model_identity, '"(?:weights|revision)":"([^"]*)"', 1) as weights,
+    -- A digest or a revision; random weights are named by what they are made of, JSON inside JSON.
+    case
+        when contains(model_identity, '"weights":"{') then concat(
+            regexp_extract(model_identity, '\\"kind\\":\\"([^"\\]*)', 1),
+            ' ', regexp_extract(model_identity, '\\"architecture\\":\\"([^"\\]*)', 1),
+            ', seed ', regexp_extract(model_identity, '\\"seed\\":([0-9]+)', 1)
+        )
+        else regexp_extract(model_identity, '"weights":"([^"]*)"', 1)
+    end as weights,
     count(*) as num_trials,
     count(distinct template_sha256) as num_templates,
     min(committed_at) as first_committed_at,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from pathlib import Path
@@ -90,6 +91,12 @@ def test_a_model_that_is_never_judged_is_listed_apart_and_is_not_resistant(full_
     assert [at for at in seen.find("figure", data_view="census_by_situation") if "c-3" in at.text] == []
 
 
+def test_a_level_that_only_unjudged_models_have_is_no_column_of_the_heat_maps(builder, page):
+    lost = {"model": "c-3", "vehicle": "long_document", "effect_status": "refused"}
+    builder.store(*builder.episode(flips=True), builder.trial(**lost), builder.trial(arm="cold", **lost))
+    assert [at for at in page(builder).find("table", **{"class": "heat"}) if "long_" in at.text] == []
+
+
 def test_kinds_of_cache_are_shown_where_there_is_more_than_one(full_html):
     (section,) = parse(full_html).find("section", id="families")
     (row,) = [at for at in section.find("tr") if at.key == {"cache_family": "hybrid", "model": "c-3"}]
@@ -98,6 +105,24 @@ def test_kinds_of_cache_are_shown_where_there_is_more_than_one(full_html):
 
 def test_one_kind_of_cache_needs_no_section(one_flip, page):
     assert page(one_flip).find("section", id="families") == []
+
+
+@pytest.mark.parametrize(
+    ("weights", "shown"),
+    [
+        ("blake2b:a7a7", "blake2b:a7a7"),
+        (
+            '{"architecture":"glm","config":{"head_dim":16},"kind":"random","seed":3,"weight_scale":4.0}',
+            "random glm, seed 3",
+        ),
+    ],
+)
+def test_a_model_is_named_with_its_weights(builder, told_row, page, weights, shown):
+    identity = json.dumps({"attention": "sdpa", "dtype": "float32", "weights": weights}, separators=(",", ":"))
+    builder.store(*(told_row(row, model_identity=identity) for row in builder.episode()))
+    (table,) = page(builder).find("figure", data_view="models")
+    assert [at.text for at in table.find(data_columns="weights")] == [shown]
+    assert [at.text for at in table.find(data_columns="dtype")] == ["float32"]
 
 
 def test_a_breach_of_proposition_1_is_counted_and_listed(builder, told_row, page):
