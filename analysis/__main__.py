@@ -1,4 +1,4 @@
-"""`python -m analysis`: census, coverage, checks, tables, sql, query, publish."""
+"""`python -m analysis`: census, coverage, checks, tables, sql, query, report, publish."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from analysis.census import coverage_table, show_census
 from analysis.errors import AnalysisError, nearest
 from analysis.formats import FORMATS, write
+from analysis.report import write_report
 from analysis.terminal import console, grid, neutral
 from analysis.views import names, views
 from analysis.warehouse import Warehouse, connect, publish
@@ -23,6 +25,7 @@ COMMANDS = {
     "tables": "the views, each with its grain and the question it answers",
     "sql": "answer one query over the views",
     "query": "print one view",
+    "report": "write one HTML page: coverage, census, isolation and every flip beside its clean arms",
     "publish": "write <store>/residue.duckdb for the duckdb shell",
 }
 OK, FAILED, UNHEALTHY = 0, 1, 3
@@ -72,6 +75,8 @@ def parser() -> Parser:
             command.add_argument("query", help='one query, such as "from trials where is_flip"')
         if name == "query":
             command.add_argument("view", help="a view's name, see `tables`")
+        if name == "report":
+            command.add_argument("--out", metavar="FILE", help="where to (default: report.html in the store)")
     return root
 
 
@@ -85,6 +90,10 @@ def run(asked: argparse.Namespace) -> int:
     with connect(asked.store) as warehouse:
         if asked.command == "checks":
             return _checks(warehouse, asked.format)
+        if asked.command == "report":
+            path = Path(asked.out).expanduser() if asked.out else warehouse.root / "report.html"
+            print(neutral(str(write_report(warehouse, path))))
+            return OK
         if asked.format == "table" and asked.command == "census":
             show_census(warehouse, console())
         elif asked.format == "table" and asked.command == "coverage":

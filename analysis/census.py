@@ -48,8 +48,18 @@ def coverage_table(warehouse: Warehouse, view: str, keys: Sequence[str]) -> Tabl
     return grid(header, lines, title="Coverage", right=numbers, folded=[len(names) - 1])
 
 
+def levels(found: Iterable[Any]) -> list[Any]:
+    """The levels that occur, in their order."""
+    return sorted({level for level in found if level is not None}, key=rank)
+
+
+def rank(word: Any) -> tuple[int, str]:
+    """Where a level or an arm stands: in `ORDER`, the others after it by name."""
+    return (ORDER.index(word) if word in ORDER else len(ORDER), str(word))
+
+
 def _flips(rows: list[Row], cuts: dict[str, list[Row]]) -> Table:
-    columns = [(axis, level) for axis, cut in cuts.items() for level in _levels(row[axis] for row in cut)]
+    columns = [(axis, level) for axis, cut in cuts.items() for level in levels(row[axis] for row in cut)]
     found = {
         (row["model"], row["arm"], axis, row[axis]): _of(row, "flips", "judged")
         for axis, cut in cuts.items()
@@ -127,7 +137,7 @@ def _of(row: Row, k: str, n: str) -> str:
 
 def _with_totals(rows: list[Row], *axes: str) -> list[Row]:
     """The rows in order; after several models also their sums, arm by arm."""
-    rows = sorted(rows, key=lambda row: (row["model"], *(_rank(row[name]) for name in ("arm", *axes))))
+    rows = sorted(rows, key=lambda row: (row["model"], *(rank(row[name]) for name in ("arm", *axes))))
     if len({row["model"] for row in rows}) < 2:
         return rows
     sums: dict[tuple[Any, ...], Row] = {}
@@ -146,14 +156,6 @@ def _coverage_line(census: list[Row]) -> str:
     sums = {name: sum(row[name] for row in census) for name in ("planned", *STATUSES)}
     rest = [f"{sums[name]} {name}" for name in STATUSES[1:] if sums[name]]
     return "  ".join([f"coverage {sums['done']}/{sums['planned']}", *rest])
-
-
-def _levels(found: Iterable[Any]) -> list[Any]:
-    return sorted({level for level in found if level is not None}, key=_rank)
-
-
-def _rank(word: Any) -> tuple[int, str]:
-    return (ORDER.index(word) if word in ORDER else len(ORDER), str(word))
 
 
 def _setting(row: Row) -> tuple[str, ...]:

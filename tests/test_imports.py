@@ -27,7 +27,8 @@ DOORS = {
     "tokenizers": ENGINE,
     "safetensors": ENGINE,
     "gguf": ENGINE,
-    "jinja2": ENGINE,
+    "jinja2": (*ENGINE, "analysis/report/page.py"),
+    "markupsafe": ("analysis/report/page.py",),
     "numpy": ENGINE,
     "tqdm": ENGINE,
     # What places, watches, composes, stores and counts.

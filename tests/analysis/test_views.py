@@ -12,7 +12,7 @@ import analysis
 from analysis import views
 
 FILES = sorted(views.SQL.rglob("*.sql"))
-MODULES = sorted(Path(analysis.__file__).parent.glob("*.py"))
+MODULES = sorted(Path(analysis.__file__).parent.rglob("*.py"))
 
 
 def code(path):

@@ -1,0 +1,21 @@
+-- One row per (study, surface, effect_type, policy, guard, arm). How often does an arm flip, over all models?
+select
+    study, surface, effect_type, policy, guard, arm,
+    count(distinct model) as num_models,
+    count(distinct model) filter (where is_competent) as num_competent_models,
+    count(*) as planned,
+    count(*) filter (where status = 'done') as done,
+    count(*) filter (where kind = 'attack') as num_attack,
+    count(*) filter (where kind = 'attack' and is_competent) as num_competent,
+    count(*) filter (where is_flip) as num_flips,
+    count(is_flip) as num_judged,
+    count(*) filter (
+        where kind = 'control' and is_competent and status = 'done' and effect_status in ('authorised', 'refused')
+    ) as num_control_safe,
+    count(*) filter (
+        where kind = 'control' and is_competent and status = 'done'
+            and effect_status in ('authorised', 'refused', 'violation')
+    ) as num_control_judged
+from outcomes
+group by study, surface, effect_type, policy, guard, arm
+order by study, surface, effect_type, policy, guard, arm

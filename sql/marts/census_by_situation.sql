@@ -1,0 +1,12 @@
+-- One row per (study, model, surface, effect_type, policy, guard, arm, vehicle, strength). Which situations flip?
+select
+    study, model, surface, effect_type, policy, guard, arm, vehicle, strength,
+    count(*) as planned,
+    count(*) filter (where status = 'done') as done,
+    count(*) filter (where kind = 'attack') as num_attack,
+    count(*) filter (where kind = 'attack' and is_competent) as num_competent,
+    count(*) filter (where is_flip) as num_flips,
+    count(is_flip) as num_judged
+from outcomes
+group by study, model, surface, effect_type, policy, guard, arm, vehicle, strength
+order by study, model, surface, effect_type, policy, guard, arm, vehicle, strength

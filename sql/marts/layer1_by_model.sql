@@ -1,0 +1,15 @@
+-- One row per (cache_family, model, arm). On which models is an arm's cache the committed one?
+select
+    cache_family, model, arm,
+    count(*) as num_trials,
+    count(*) filter (where layer1 = 'intact') as num_layer1_intact,
+    count(*) filter (where layer1 = 'violated') as num_layer1_violated,
+    count(*) filter (where layer1 = 'unsupported') as num_layer1_unsupported,
+    count(*) filter (where layer1 = 'reference') as num_layer1_reference,
+    count(*) filter (where status = 'invalid') as num_invalid,
+    count(*) filter (where status = 'error') as num_error,
+    max(layer1_max_diff) as layer1_max_diff,
+    max(layer1_tolerance) as layer1_tolerance
+from trials
+group by cache_family, model, arm
+order by cache_family, model, arm
