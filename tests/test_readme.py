@@ -72,7 +72,7 @@ def test_every_grid_is_in_the_table() -> None:
     assert shown == {path.stem for path in (ROOT / "conf" / "grid").glob("*.yaml")}
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
-def test_every_link_to_a_file_leads_somewhere(page: str) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text()):
-        assert target.startswith("https://") or (ROOT / target).exists(), target
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+def test_every_link_to_a_file_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        assert target.startswith("https://") or (page.parent / target).exists(), target
