@@ -114,8 +114,8 @@ class CacheKind:
             IsolationError: the crop left another number of tokens.
         """
         if is_guarded and not self.can_crop:
-            state = "convolution" if self.family == "conv" else "recurrent"
-            raise Unsupported(f"a {self.family} cache cannot be cropped: its {state} state cannot be rolled back")
+            lack = "convolution state keeps no past and" if self.family == "conv" else "recurrent state"
+            raise Unsupported(f"a {self.family} cache cannot be cropped: its {lack} cannot be rolled back")
         # crop walks the layers and may raise half-way, so it never runs on the original.
         cropped = fork(cache)
         try:
