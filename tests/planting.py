@@ -42,3 +42,8 @@ def assert_all_refused(rows: dict[str, Row], *checks: str) -> None:
     """No arm of the episode is an observation."""
     for row in rows.values():
         assert_refused(row, *checks)
+
+
+def other_statuses(rows: dict[str, Row], *arms: str) -> set[str]:
+    """What became of all arms but these."""
+    return {row["status"] for arm, row in rows.items() if arm not in arms}

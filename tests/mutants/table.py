@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 NULL = "tests/workers/test_violations.py::"
+STATES = "tests/workers/test_violations_of_states.py::"
 TENSORS = "tests/workers/engine/test_violations.py::"
 ENGINE = "tests/workers/engine/"
 CHECKS = "tests/analysis/test_checks.py::"
@@ -170,14 +171,14 @@ MUTANTS = (
         ISOLATION,
         "if bench.engine.shares_storage(handle, other):",
         "if False:",
-        (NULL + "test_an_arm_that_works_on_the_shared_cache",),
+        (STATES + "test_an_arm_that_works_on_the_shared_cache",),
     ),
     Mutant(
         "shared storage: between arms",
         ISOLATION,
         'owners += [("state of another arm", other) for other in bench.earlier()]',
         "owners += []",
-        (NULL + "test_an_arm_that_works_on_the_state_of_another_arm",),
+        (STATES + "test_an_arm_that_works_on_the_state_of_another_arm",),
     ),
     Mutant(
         "shared storage: of tensors",
@@ -205,14 +206,14 @@ MUTANTS = (
         ISOLATION,
         "if not bench.is_intact():",
         "if False:",
-        (NULL + "test_an_arm_that_changes_its_parent",),
+        (STATES + "test_an_arm_that_changes_its_parent",),
     ),
     Mutant(
         "a changed parent that is used again",
         CELL,
         'or row.get("parent_intact") is not True:',
         'or row.get("parent_intact") is False:',
-        (NULL + "test_an_arm_that_changes_its_parent_and_fails_spoils_no_other",),
+        (STATES + "test_an_arm_that_changes_its_parent_and_fails_spoils_no_other",),
     ),
     # The class
     Mutant(
@@ -220,14 +221,14 @@ MUTANTS = (
         ISOLATION,
         'if kinds != ({"session"} if may_share else set()):',
         "if False:",
-        (NULL + "test_a_state_of_another_class",),
+        (STATES + "test_a_state_of_another_class",),
     ),
     Mutant(
         "a state of another class: of another arm",
         ISOLATION,
         "elif not may_share and bench.is_taken(handle.root):",
         "elif False:",
-        (NULL + "test_a_one_pass_arm_that_goes_on_from_a_copy_of_another",),
+        (STATES + "test_a_one_pass_arm_that_goes_on_from_a_copy_of_another",),
     ),
     Mutant(
         "a reused prefix",
@@ -235,8 +236,8 @@ MUTANTS = (
         "if not may_share and handle.passes != (len(handle.ledger),):",
         "if False:",
         (
-            NULL + "test_a_one_pass_arm_that_takes_two",
-            NULL + "test_a_one_pass_arm_that_is_cut_from_a_longer_pass",
+            STATES + "test_a_one_pass_arm_that_takes_two",
+            STATES + "test_a_one_pass_arm_that_is_cut_from_a_longer_pass",
         ),
     ),
     Mutant(
@@ -280,7 +281,7 @@ MUTANTS = (
         ISOLATION,
         'else:\n        yield "prefix_differs", ',
         'elif False:\n        yield "prefix_differs", ',
-        (NULL + "test_a_crop_that_leaves_or_takes_a_token_too_many",),
+        (STATES + "test_a_crop_that_leaves_or_takes_a_token_too_many",),
     ),
     Mutant(
         "a cache of another model",
@@ -309,7 +310,7 @@ MUTANTS = (
         CELL,
         "self.engine.check_span(len(parts.committed_ids), self._longest(parts))",
         "pass",
-        (NULL + "test_an_episode_that_may_cross_a_rotary_switch",),
+        (STATES + "test_an_episode_that_may_cross_a_rotary_switch",),
     ),
     Mutant(
         "a rotary switch: the decode budget",
@@ -352,14 +353,14 @@ MUTANTS = (
         CELL,
         "return _invalid(failed | dict(isolation.of_parents(bench))) | held",
         "return _invalid(failed | dict(isolation.of_parents(bench))) | held | layer1",
-        (NULL + "test_a_one_pass_arm_that_takes_two",),
+        (STATES + "test_a_one_pass_arm_that_takes_two",),
     ),
     Mutant(
         "a verdict of an invalid trial: of a reply",
         CELL,
         "return _invalid(failed) | found",
         "return _invalid(failed) | found | measures",
-        (NULL + "test_an_arm_that_changes_its_parent",),
+        (STATES + "test_an_arm_that_changes_its_parent",),
     ),
     Mutant(
         "a verdict of an invalid trial: in SQL",

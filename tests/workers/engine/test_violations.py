@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from planting import assert_all_refused, assert_refused, plant, run
+from planting import assert_all_refused, assert_refused, other_statuses, plant, run
 from transformers import DynamicCache
 
 from workers import engine as engines
@@ -37,13 +37,9 @@ def templated(tiny_spec: MakeSpec, template: str, **changes: Any) -> Engine:
     return engines.load(tiny_spec("llama", chat_template=template, **changes), num_threads=1)
 
 
-def statuses(rows: dict[str, dict[str, Any]], *but: str) -> set[str]:
-    return {row["status"] for arm, row in rows.items() if arm not in but}
-
-
 def test_nothing_is_found_where_nothing_was_planted(llama: Engine, work: Work) -> None:
     rows = run(llama, work)
-    assert statuses(rows) == {"done"}
+    assert other_statuses(rows) == {"done"}
     assert {arm: row["layer1"] for arm, row in rows.items()} == {
         "stale": "violated",
         "fresh": "intact",
@@ -57,7 +53,7 @@ def test_nothing_is_found_where_nothing_was_planted(llama: Engine, work: Work) -
 @pytest.mark.parametrize("architecture", ["mistral", "llama4_text", "falcon_h1", "jamba", "mamba", "lfm2"])
 def test_nothing_is_found_on_other_cache_families(tiny: Callable[[str], Engine], work: Work, architecture: str) -> None:
     rows = run(tiny(architecture), work)
-    assert statuses(rows, "truncate") == {"done"}
+    assert other_statuses(rows, "truncate") == {"done"}
     assert rows["truncate"]["status"] in ("done", "unsupported")
     assert all(row["parent_intact"] for row in rows.values())
 
@@ -104,7 +100,7 @@ def test_a_template_that_breaks_the_split(tiny_spec: MakeSpec, work: Work, templ
 def test_a_template_that_prints_the_day_it_was_given(tiny_spec: MakeSpec, work: Work) -> None:
     engine = templated(tiny_spec, TEMPLATES["prints the date"][0], clock="2025-03-04")
     rows = run(engine, work)
-    assert statuses(rows) == {"done"}
+    assert other_statuses(rows) == {"done"}
     assert engine.text(rows["fresh"]["committed_ids"]).startswith("04 March 2025\n")
 
 
@@ -130,7 +126,7 @@ def test_a_cache_of_another_model_of_the_same_shape(
     plant(monkeypatch, "checkpoint", lambda bench: stranger.prefill(bench.split.committed_ids))
     rows = run(llama, work)
     assert_refused(rows["checkpoint"], "foreign_handle")
-    assert statuses(rows, "checkpoint") == {"done"}
+    assert other_statuses(rows, "checkpoint") == {"done"}
 
 
 def test_the_tensors_of_another_conversation_are_a_layer_1_violation(
@@ -190,7 +186,7 @@ def test_an_arm_on_shared_storage(
     plant(monkeypatch, arm, prepare)
     rows = run(llama, work)
     assert_refused(rows[arm], "storage_shared")
-    assert statuses(rows, arm) == {"done"}
+    assert other_statuses(rows, arm) == {"done"}
 
 
 def test_a_fork_that_is_not_deep(llama: Engine, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +194,7 @@ def test_a_fork_that_is_not_deep(llama: Engine, work: Work, monkeypatch: pytest.
     rows = run(llama, work)
     for arm in ("stale", "truncate", "checkpoint"):
         assert "storage_shared" in rows[arm]["failed_checks"]
-    assert statuses(rows) == {"invalid"}
+    assert other_statuses(rows) == {"invalid"}
 
 
 # The crop
@@ -213,7 +209,7 @@ def test_a_library_crop_that_leaves_or_takes_a_token_too_many(
     monkeypatch.setattr(DynamicCache, "crop", lambda cache, length: honest(cache, length + excess))
     rows = run(llama, work)
     assert_refused(rows["truncate"], "ledger_mismatch")
-    assert statuses(rows, "truncate") == {"done"}
+    assert other_statuses(rows, "truncate") == {"done"}
 
 
 @pytest.mark.parametrize("excess", [1, -1])
@@ -238,7 +234,7 @@ def test_a_one_pass_arm_that_reuses_a_prefix(llama: Engine, work: Work, monkeypa
     plant(monkeypatch, "cold", prepare)
     rows = run(llama, work)
     assert_refused(rows["cold"], "class_crossed", "prefix_reused")
-    assert statuses(rows, "cold") == {"done"}
+    assert other_statuses(rows, "cold") == {"done"}
 
 
 # The rotary embedding
@@ -275,9 +271,9 @@ def test_a_rotary_switch_within_reach_of_the_longest_reply(
     tiny_spec: MakeSpec, work: Work, num_tokens: int, make: Callable[[MakeSpec, int], Engine]
 ) -> None:
     assert_all_refused(run(make(tiny_spec, num_tokens + 23), work), "rope_switch")
-    assert statuses(run(make(tiny_spec, num_tokens + 24), work)) == {"done"}
+    assert other_statuses(run(make(tiny_spec, num_tokens + 24), work)) == {"done"}
 
 
 def test_an_episode_that_lies_wholly_beyond_the_switch(tiny_spec: MakeSpec, work: Work, num_tokens: int) -> None:
-    assert statuses(run(longrope(tiny_spec, 64), work)) == {"done"}
+    assert other_statuses(run(longrope(tiny_spec, 64), work)) == {"done"}
     assert_all_refused(run(dynamic(tiny_spec, 64), work), "rope_switch")
