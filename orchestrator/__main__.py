@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import traceback
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
-from rich.console import Console
 from rich.text import Text
 
 from analysis import warehouse
 from analysis.errors import AnalysisError
+from analysis.terminal import console
 from orchestrator import config, ledger, preview
+from orchestrator.answers import Answers, published
 from orchestrator.config import Composed
-from orchestrator.progress import Progress
+from orchestrator.progress import Progress, one_line
 from orchestrator.run import Prepared, Result, carry_out, prepare, why_stale
-from orchestrator.terminal import plain
+from orchestrator.terminal import open_streams, plain, speaking
 from orchestrator.tracking import make_tracker
-from workers.errors import ResidueError
+from workers.errors import ConfigError, ResidueError
 
 COMPLETE, FAILED, INCOMPLETE, STOPPED = 0, 1, 3, 130
 
@@ -33,24 +35,22 @@ HELP = """\
   python -m orchestrator executor.address=auto    on the Ray cluster this machine belongs to
 
 Everything in conf/config.yaml can be said as key=value. The same command again runs only what is missing.
-Exit codes: 0 complete, 3 something is missing, in error or cannot run here, 1 the command failed."""
+Exit codes: 0 complete, 3 something is missing, in error or cannot run here, 1 the command failed, 130 stopped."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of exiting with a usage text."""
+        raise ConfigError(f"{message}; try --help")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
-    parser = argparse.ArgumentParser(
-        prog="python -m orchestrator", epilog=HELP, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="what to change in conf/config.yaml")
-    parser.add_argument("--config-dir", type=Path, help="a folder like conf/, searched beside it")
-    parser.add_argument("--quiet", action="store_true", help="print problems only")
-    known, rest = parser.parse_known_args(given)
     try:
-        composed = config.load([*known.overrides, *rest], known.config_dir)
-        if composed.run.mode == "plan":
-            return show_plan(composed)
-        return run(composed, ["python", "-m", "orchestrator", *given], is_quiet=known.quiet)
+        open_streams()
+        return _carried_out(sys.argv[1:] if arguments is None else arguments)
     except (ResidueError, AnalysisError) as error:
         print(f"error: {plain(str(error))}", file=sys.stderr)
         return FAILED
@@ -63,13 +63,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
 
 
+def _carried_out(given: Sequence[str]) -> int:
+    parser = Parser(prog="python -m orchestrator", epilog=HELP, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="what to change in conf/config.yaml")
+    parser.add_argument("--config-dir", type=Path, help="a folder like conf/, searched beside it")
+    parser.add_argument("--quiet", action="store_true", help="print problems only")
+    known, rest = parser.parse_known_args(given)
+    composed = config.load([*known.overrides, *rest], known.config_dir)
+    if composed.run.mode == "plan":
+        return show_plan(composed)
+    return run(composed, ["python", "-m", "orchestrator", *given], is_quiet=known.quiet)
+
+
 def show_plan(composed: Composed) -> int:
     """Print what would run and why the rest would not; write nothing."""
     prepared = prepare(composed)
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-    preview.show(console, composed.run.name, prepared.planned, why_stale(prepared), prepared.blocked)
-    for path in prepared.store.damaged():
-        console.print(Text(f"damaged: {path}; a run keeps it aside and records its trials again"), soft_wrap=True)
+    out = console()
+    with speaking():
+        stale = why_stale(prepared)
+        preview.show(out, composed.run.name, prepared.planned, stale, prepared.blocked, prepared.num_errors)
+        for path in prepared.store.damaged():
+            line = f"damaged: {plain(str(path))}; a run keeps it aside and records its trials again"
+            out.print(Text(line), soft_wrap=True)
     return INCOMPLETE if prepared.blocked else COMPLETE
 
 
@@ -86,31 +101,42 @@ def run(composed: Composed, command: list[str], *, is_quiet: bool) -> int:
         Progress(is_quiet=is_quiet) as progress,
     ):
         result = carry_out(prepared, run_id, command, [progress, tracker])
-        tracker.close(*_answers(prepared.store.root), exit_code=COMPLETE if result.is_complete else INCOMPLETE)
+        answers = published(prepared.store)
+        code = COMPLETE if result.is_complete and answers.is_whole else INCOMPLETE
+        flips = {f"flips/{arm}": num for arm, num in answers.flips.items()}
+        tracker.close(answers.census, flips, exit_code=code)
     if not is_quiet:
-        _say(prepared, result, tracker.folder)
-    return COMPLETE if result.is_complete else INCOMPLETE
+        with speaking():
+            _say(prepared, result, answers, tracker.folder)
+    return code
 
 
-def _answers(root: Path) -> tuple[tuple[list[str], list[list[Any]]], dict[str, int]]:
-    """Publish the views; the census and the flips of each arm, from SQL."""
-    warehouse.publish(root)
-    with warehouse.connect(root) as answers:
-        census = answers.sql("select * from census")
-        flips = answers.sql("select arm, count(*) filter (is_flip) as flips from trials group by arm").to_pylist()
-    rows = [list(row.values()) for row in census.to_pylist()]
-    return (census.column_names, rows), {f"flips/{row['arm']}": row["flips"] for row in flips}
-
-
-def _say(prepared: Prepared, result: Result, tracker_folder: Path | None) -> None:
+def _say(prepared: Prepared, result: Result, answers: Answers, tracker_folder: Path | None) -> None:
     total = result.statuses.total() + result.missing.total()
     statuses = ", ".join(f"{count} {status}" for status, count in sorted(result.statuses.items()))
     print(f"{result.num_run} trials run; {total} selected: {statuses or 'none recorded'}")
+    for status, reason in sorted(answers.reasons.items()):
+        if count := result.statuses[status]:
+            hint = f" ({preview.RETRY})" if status == "error" else ""
+            print(f"  {count} {status}{hint}, most often: {one_line(reason, 300)}")
     for reason, count in result.missing.most_common():
         print(f"  {count} missing: {plain(reason)}")
-    print(f"store: {prepared.store.root}  (python -m analysis census; duckdb {prepared.store.root}/residue.duckdb)")
+    if not answers.is_whole:
+        print("  a damaged part was set aside: the same command runs its trials again")
+    flips = ", ".join(f"{plain(arm)} {num}" for arm, num in sorted(answers.flips.items()) if num)
+    print(
+        f"flips in the store: {flips or ('none' if answers.num_judged else 'not judged, for want of reference trials')}"
+    )
+    print(_where_to_look(prepared.store.root))
     if tracker_folder is not None:
-        print(f"wandb: {tracker_folder}")
+        print(f"wandb: {plain(str(tracker_folder))}")
+
+
+def _where_to_look(root: Path) -> str:
+    """The store, and commands that can be pasted."""
+    store = "" if root == Path("results").absolute() else f"--store {shlex.quote(str(root))} "
+    shell = shlex.quote(str(root / warehouse.PUBLISHED))
+    return plain(f"store: {root}  (python -m analysis {store}census; duckdb {shell})")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,13 @@ ENGINE = ("workers/engine/*",)
 DOORS = {
     # Ours: workers know nobody, analysis meets the rest only through Parquet, the orchestrator asks it for little.
     "workers": ("workers/*", "orchestrator/*"),
-    "analysis": ("analysis/*", "orchestrator/__main__.py", "orchestrator/tracking/*", "orchestrator/estimate.py"),
+    "analysis": (
+        "analysis/*",
+        "orchestrator/__main__.py",
+        "orchestrator/answers.py",
+        "orchestrator/tracking/*",
+        "orchestrator/estimate.py",
+    ),
     "orchestrator": ("orchestrator/*",),
     # What computes. Not in arms/ or studies/, so planning and most tests run in seconds.
     "torch": ENGINE,

@@ -15,10 +15,17 @@ from workers.schema import CORE, MISSING, PLAN, RUN, Column, arrow_schema
 
 
 class Store:
-    """A results folder: parts of trials by study, plans, runs, and why trials are missing."""
+    """A results folder: parts of trials by study, plans, runs, and why trials are missing.
+
+    Raises:
+        StoreError: at construction, when its path names a home that nobody has.
+    """
 
     def __init__(self, root: str | Path) -> None:
-        self.root = Path(root).expanduser().absolute()
+        try:
+            self.root = Path(root).expanduser().absolute()
+        except RuntimeError as failure:
+            raise StoreError(f"the store {str(root)!r} leads nowhere: {failure}") from None
 
     def trials(self, study: str) -> Path:
         """Parts of a study's trials."""
