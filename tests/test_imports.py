@@ -21,7 +21,7 @@ DOORS = {
     "workers": ("workers/*", "orchestrator/*"),
     "analysis": (
         "analysis/*",
-        "orchestrator/__main__.py",
+        "orchestrator/command.py",
         "orchestrator/answers.py",
         "orchestrator/tracking/*",
         "orchestrator/estimate.py",
@@ -115,7 +115,7 @@ def test_the_detector_catches_a_planted_import(path: str, source: str, name: str
         ("workers/arms/base.py", "from . import stale\nimport_module('.cold', __package__)"),
         ("orchestrator/executors/ray/actor.py", "def start():\n    import ray"),
         ("orchestrator/executors/base.py", "from workers.block import Block"),
-        ("orchestrator/__main__.py", "from analysis import warehouse"),
+        ("orchestrator/command.py", "from analysis import warehouse"),
         ("analysis/report.py", "text = 'import torch'  # import torch"),
     ],
 )

@@ -131,6 +131,19 @@ def test_the_first_of_a_kind_is_told_and_the_rest_counted() -> None:
     assert "8 more problems like those above" in said
 
 
+def test_why_a_trial_is_no_answer_is_told_and_flips_without_a_reference_are_not_judged() -> None:
+    shown = console()
+    told = Progress(shown)
+    told.started(start({"m": 20}))
+    why = {"invalid": "template_refused: no system role", "unsupported": "cannot be cropped"}
+    told.block_done(receipt("a", statuses={"invalid": 5, "unsupported": 5}, flips=None, reasons=why))
+    told.finished({})
+    said = text(shown)
+    assert "m: invalid: template_refused: no system role" in said
+    assert "m: unsupported: cannot be cropped" in said
+    assert "flips in this run: not judged" in said
+
+
 @pytest.mark.parametrize("is_terminal", [False, True])
 def test_hostile_text_is_spelled_out(is_terminal: bool) -> None:
     shown = console(is_terminal=is_terminal)
