@@ -1,9 +1,10 @@
-"""The one error that analysis raises on purpose, and the words that help after a misspelling."""
+"""The errors that analysis raises on purpose, and the words that help after a misspelling."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class AnalysisError(Exception):
@@ -11,6 +12,20 @@ class AnalysisError(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))
+
+
+class DamagedPart(AnalysisError):
+    """A part of the store that DuckDB cannot read.
+
+    Attributes:
+        path: the part.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"damaged part {path}: the next `python -m orchestrator` sets it aside and runs its trials again"
+        )
+        self.path = path
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from analysis.errors import AnalysisError, nearest
+from analysis.errors import AnalysisError, DamagedPart, nearest
 from analysis.views import GLOBS, literal, names, needed, over, pattern, views
 
 if TYPE_CHECKING:
@@ -142,21 +142,21 @@ def translated(root: Path) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as failure:
-        raise AnalysisError(_explained(failure, root)) from failure
+        raise _explained(failure, root) from failure
     except OSError as failure:
         raise AnalysisError(f"cannot write {root}: {failure.strerror or failure}") from failure
 
 
-def _explained(failure: duckdb.Error, root: Path) -> str:
+def _explained(failure: duckdb.Error, root: Path) -> AnalysisError:
     first = str(failure).splitlines()[0]
     if unknown := re.search(r"Table with name (\S+) does not exist", first):
-        return f"no view {unknown[1]!r}{nearest(unknown[1], names())}"
+        return AnalysisError(f"no view {unknown[1]!r}{nearest(unknown[1], names())}")
     if isinstance(failure, (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)):
         hints = [line for line in str(failure).splitlines() if line.startswith(("Did you mean", "Candidate"))]
-        return " ".join([first, *hints])
+        return AnalysisError(" ".join([first, *hints]))
     if damaged := _damaged(root):
-        return f"damaged part {damaged}: the next `python -m orchestrator` sets it aside and runs its trials again"
-    return first
+        return DamagedPart(damaged)
+    return AnalysisError(first)
 
 
 def _damaged(root: Path) -> Path | None:

@@ -40,7 +40,14 @@ def stored(store: Store, study: str) -> Iterator[Stored]:
 
 def set_damaged_aside(store: Store) -> list[str]:
     """Move damaged parts out of the way; a line for each. Their trials are missing again."""
-    return [f"{path} is damaged; kept as {store.set_aside(path)}" for path in store.damaged()]
+    return keep_aside(store, store.damaged())
+
+
+def keep_aside(store: Store, paths: Sequence[Path]) -> list[str]:
+    """Move these parts out of the way; a line for each."""
+    lines = [f"{path} is damaged; kept as {store.set_aside(path)}" for path in paths]
+    store.prepare()
+    return lines
 
 
 def next_sequence(store: Store) -> int:
@@ -155,4 +162,8 @@ def check_writable(store: Store) -> None:
     """
     if store.root.exists() and not store.root.is_dir():
         raise StoreError(f"the store {store.root} is a file; choose another folder with store.root=")
+    if "\\" in str(store.root):
+        raise StoreError(
+            f"DuckDB reads no folder with a backslash in its name: {store.root}; choose another store.root="
+        )
     store.prepare()

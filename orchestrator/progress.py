@@ -90,11 +90,11 @@ class Progress:
 
     @_never_fails
     def block_done(self, receipt: Receipt) -> None:
-        """Count the block, print the first error of its kind, and a line when one is due."""
+        """Count the block, print the first reason of its kind, and a line when one is due."""
         if not self._tally.add(receipt):
             return
-        if receipt.first_error:
-            self._first(receipt.model, receipt.first_error)
+        for status, reason in receipt.reasons.items():
+            self._first(receipt.model, reason if status == "error" else f"{status}: {reason}")
         tally = self._tally
         tenth = 10 * tally.num_done // max(1, tally.num_to_run)
         # Every five seconds at first, later every fiftieth of the time so far: a day's log stays readable.
@@ -203,7 +203,9 @@ def _numbers(tally: Tally) -> list[str]:
 def _counts(tally: Tally) -> list[str]:
     flips = ", ".join(f"{one_line(arm)} {num}" for arm, num in sorted(tally.flips.items()) if num)
     problems = ", ".join(f"{tally.statuses[status]} {status}" for status in PROBLEMS)
-    return [f"flips: {flips or 'none'}", problems]
+    # A block that resumes half an episode has no reference trial beside it: only SQL knows all flips.
+    seen = flips or ("none" if tally.has_judged else "not judged")
+    return [f"flips in this run: {seen}", problems]
 
 
 def _bars(tally: Tally, room: int) -> RenderableType:

@@ -29,6 +29,8 @@ class Prepared:
     models: dict[str, ModelIdentity]
     cells: list[Cell]
     planned: list[Planned]
+    num_errors: int
+    """Trials that are recorded as an error and stay so."""
 
     @property
     def blocked(self) -> dict[str, str]:
@@ -46,14 +48,16 @@ def prepare(composed: Composed) -> Prepared:
     models = {model.name: _identified(model) for model in composed.models}
     cells = grid.expand(composed, models)
     blocked = {name: model.blocked for name, model in models.items() if model.blocked}
+    found = ledger.recorded(store, composed.study.name)
     planned = plan.plan(
         cells,
         composed.spec.decode.num_draws,
-        ledger.recorded(store, composed.study.name),
+        found,
         blocked,
         retry_errors=composed.run.retry == "error",
     )
-    return Prepared(composed, store, models, cells, planned)
+    kept = ((entry.cell.cell_id, entry.draw) for entry in planned if entry.state is State.RECORDED)
+    return Prepared(composed, store, models, cells, planned, sum(found[key].status == "error" for key in kept))
 
 
 def why_stale(prepared: Prepared) -> Counter[str]:

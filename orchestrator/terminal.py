@@ -1,8 +1,16 @@
-"""Text that comes from outside, made harmless for a terminal."""
+"""What is said on the terminal: text from outside made harmless, and streams that may be closed, full or odd."""
 
 from __future__ import annotations
 
+import io
+import os
+import sys
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from workers.errors import ResidueError
 
 
 def plain(text: str) -> str:
@@ -11,3 +19,35 @@ def plain(text: str) -> str:
         char.encode("unicode_escape").decode() if unicodedata.category(char) in ("Cc", "Cf", "Cs") else char
         for char in text
     )
+
+
+def open_streams() -> None:
+    """Make what is printed harmless: no encoding refuses a text, and a closed standard error swallows it.
+
+    Raises:
+        ResidueError: standard output is closed.
+    """
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # for as long as the process
+    if sys.stdout is None:
+        raise ResidueError("standard output is closed")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def speaking() -> Iterator[None]:
+    """What is printed inside is written out; a reader that left (`| head`) has seen enough.
+
+    Raises:
+        ResidueError: standard output cannot be written.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as failure:
+        # What Python still holds back must not fail at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(failure, BrokenPipeError):
+            raise ResidueError(f"cannot write to standard output: {failure.strerror}") from failure

@@ -19,7 +19,13 @@ ENGINE = ("workers/engine/*",)
 DOORS = {
     # Ours: workers know nobody, analysis meets the rest only through Parquet, the orchestrator asks it for little.
     "workers": ("workers/*", "orchestrator/*"),
-    "analysis": ("analysis/*", "orchestrator/__main__.py", "orchestrator/tracking/*", "orchestrator/estimate.py"),
+    "analysis": (
+        "analysis/*",
+        "orchestrator/command.py",
+        "orchestrator/answers.py",
+        "orchestrator/tracking/*",
+        "orchestrator/estimate.py",
+    ),
     "orchestrator": ("orchestrator/*",),
     # What computes. Not in arms/ or studies/, so planning and most tests run in seconds.
     "torch": ENGINE,
@@ -109,7 +115,7 @@ def test_the_detector_catches_a_planted_import(path: str, source: str, name: str
         ("workers/arms/base.py", "from . import stale\nimport_module('.cold', __package__)"),
         ("orchestrator/executors/ray/actor.py", "def start():\n    import ray"),
         ("orchestrator/executors/base.py", "from workers.block import Block"),
-        ("orchestrator/__main__.py", "from analysis import warehouse"),
+        ("orchestrator/command.py", "from analysis import warehouse"),
         ("analysis/report.py", "text = 'import torch'  # import torch"),
     ],
 )

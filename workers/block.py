@@ -83,7 +83,8 @@ class Receipt:
         is_first: false where another worker had already committed the same trials.
         statuses: status → trials.
         flips: arm → flips that the study counts among the block's rows; for the display, SQL has the last word.
-        first_error: one line of the first error among the trials.
+            None where the block has no trial of the reference arm to judge by.
+        reasons: status → one line of the first trial that has it, for those that are not done.
     """
 
     block: str
@@ -91,8 +92,8 @@ class Receipt:
     num_trials: int
     is_first: bool
     statuses: Mapping[str, int]
-    flips: Mapping[str, int]
-    first_error: str | None
+    flips: Mapping[str, int] | None
+    reasons: Mapping[str, str]
     wall_s: float
 
 

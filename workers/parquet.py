@@ -32,7 +32,8 @@ def commit(folder: Path, name: str, table: pa.Table) -> bool:
         folder.mkdir(parents=True, exist_ok=True)
         beside = folder / f"part-{name}.{uuid.uuid4().hex}.tmp"
         try:
-            pq.write_table(table, beside, compression="zstd", write_page_checksum=True)
+            # Pages carry checksums; statistics, in the footer, have none, and a flipped bit in them would hide rows.
+            pq.write_table(table, beside, compression="zstd", write_page_checksum=True, write_statistics=False)
             _sync(beside)
             is_first = _link(beside, final)
             _sync(folder)

@@ -117,9 +117,13 @@ def _snapshot(source: HubSource, needs_weights: bool) -> Path:
 
 
 def _local(source: LocalSource, needs_weights: bool) -> Path:
-    folder = Path(source.path).expanduser()
-    if not folder.is_dir():
-        raise ModelError(f"no weights: {folder} is not a folder")
+    try:
+        folder = Path(source.path).expanduser()
+        if not folder.is_dir():
+            raise ModelError(f"no weights: {folder} is not a folder")
+    except (OSError, RuntimeError, ValueError) as failure:
+        # A home of nobody, a path of thousands of characters, a null character.
+        raise ModelError(f"no weights: the path {source.path[:80]!r} leads nowhere: {failure}"[:400]) from None
     if source.file is None:
         if reason := _incomplete(folder, needs_weights):
             raise ModelError(f"no weights: {folder} {reason}")

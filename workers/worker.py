@@ -55,10 +55,13 @@ class Worker:
             num_trials=len(rows),
             is_first=is_first,
             statuses=dict(Counter(row["status"] for row in rows)),
-            flips=dict(self.study.judge.tally(rows)),
-            first_error=next((row["error"][:300] for row in rows if row["status"] == "error"), None),
+            flips=dict(self.study.judge.tally(rows)) if self._can_judge(rows) else None,
+            reasons={row["status"]: row["error"][:300] for row in reversed(rows) if row["status"] != "done"},
             wall_s=time.perf_counter() - start,
         )
+
+    def _can_judge(self, rows: list[Row]) -> bool:
+        return any(row["arm"] == self.study.reference and row["status"] == "done" for row in rows)
 
     def _rows(self, work: Work) -> list[Row]:
         shared = self._shared_columns() | {

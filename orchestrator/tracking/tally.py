@@ -22,6 +22,7 @@ class Tally:
     Attributes:
         done: model → trials that this run has recorded.
         statuses, flips: status → trials, and arm → flips, of those.
+        has_judged: whether any block had a reference trial to count flips by.
         slots: model → slots that have loaded it.
     """
 
@@ -34,6 +35,7 @@ class Tally:
         self.done: Counter[str] = Counter()
         self.statuses: Counter[str] = Counter()
         self.flips: Counter[str] = Counter()
+        self.has_judged = False
         self.slots: Counter[str] = Counter()
         self._wall_s: defaultdict[str, float] = defaultdict(float)
         self._seen: set[str] = set()
@@ -66,7 +68,8 @@ class Tally:
         self.done[receipt.model] += receipt.num_trials
         self._wall_s[receipt.model] += receipt.wall_s
         self.statuses.update(receipt.statuses)
-        self.flips.update(receipt.flips)
+        self.flips.update(receipt.flips or {})
+        self.has_judged |= receipt.flips is not None
         return True
 
     @property

@@ -186,7 +186,7 @@ class Simulated:
         if slot.blocks:
             self._run(number)
         seconds = float(len(block.works))
-        return Done(number, Receipt(block.name, block.model, block.num_trials, True, {}, {}, None, seconds))
+        return Done(number, Receipt(block.name, block.model, block.num_trials, True, {}, {}, {}, seconds))
 
 
 def need(job: Job) -> Resources:

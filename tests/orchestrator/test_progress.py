@@ -46,7 +46,7 @@ def start(to_run: dict[str, int], recorded: dict[str, int] | None = None, **bloc
 
 
 def receipt(block: str, model: str = "m", num: int = 10, wall_s: float = 10.0, **more) -> Receipt:
-    fields = {"statuses": {"done": num}, "flips": {}, "first_error": None, "is_first": True} | more
+    fields = {"statuses": {"done": num}, "flips": {}, "reasons": {}, "is_first": True} | more
     return Receipt(block=block, model=model, num_trials=num, wall_s=wall_s, **fields)
 
 
@@ -65,10 +65,16 @@ def test_plain_lines_tell_plan_course_and_end() -> None:
         "m: 24 planned, 4 recorded, 20 to run",
         "big: 6 planned, 0 recorded, cannot run: no weights at hub:x/y",
         "m: ready on cpu after 3 s",
-        "10/20 trials · 45.5/min · ETA 10 s · 1 slot ready · flips: stale 2 · 0 error, 0 invalid, 0 unsupported",
-        "20/20 trials · 51.7/min · ETA 0 s · 0 slots ready · flips: stale 3 · 0 error, 2 invalid, 0 unsupported",
+        (
+            "10/20 trials · 45.5/min · ETA 10 s · 1 slot ready"
+            " · flips in this run: stale 2 · 0 error, 0 invalid, 0 unsupported"
+        ),
+        (
+            "20/20 trials · 51.7/min · ETA 0 s · 0 slots ready"
+            " · flips in this run: stale 3 · 0 error, 2 invalid, 0 unsupported"
+        ),
         "big: missing: no weights",
-        "24 of 30 recorded · 20 trials run in 23 s · flips: stale 3 · 0 error, 2 invalid, 0 unsupported",
+        "24 of 30 recorded · 20 trials run in 23 s · flips in this run: stale 3 · 0 error, 2 invalid, 0 unsupported",
     ]
 
 
@@ -96,7 +102,7 @@ def test_a_quiet_run_tells_problems_only() -> None:
         told.started(start({"m": 20}))
         told.slot_ready("m", "cpu", 1)
         told.block_done(receipt("a"))
-        told.block_done(receipt("b", first_error="ValueError: bad"))
+        told.block_done(receipt("b", reasons={"error": "ValueError: bad"}))
         told.problem("m", "slot lost")
         told.note("wandb: lost")
         told.finished({"m": "over budget"})
@@ -114,15 +120,28 @@ def test_the_first_of_a_kind_is_told_and_the_rest_counted() -> None:
     told = Progress(shown)
     told.started(start({"m": 90, "n": 90}))
     for num in range(5):
-        told.block_done(receipt(f"m{num}", first_error=f"ValueError: at {num}"))
+        told.block_done(receipt(f"m{num}", reasons={"error": f"ValueError: at {num}"}))
         told.problem("m", f"slot {num}: lost")
-    told.block_done(receipt("n", model="n", first_error="ValueError: elsewhere"))
+    told.block_done(receipt("n", model="n", reasons={"error": "ValueError: elsewhere"}))
     told.finished({})
     said = text(shown)
     assert [said.count(part) for part in ("ValueError: at", "ValueError: elsewhere", "slot 0: lost", ": lost")] == [
         1
     ] * 4
     assert "8 more problems like those above" in said
+
+
+def test_why_a_trial_is_no_answer_is_told_and_flips_without_a_reference_are_not_judged() -> None:
+    shown = console()
+    told = Progress(shown)
+    told.started(start({"m": 20}))
+    why = {"invalid": "template_refused: no system role", "unsupported": "cannot be cropped"}
+    told.block_done(receipt("a", statuses={"invalid": 5, "unsupported": 5}, flips=None, reasons=why))
+    told.finished({})
+    said = text(shown)
+    assert "m: invalid: template_refused: no system role" in said
+    assert "m: unsupported: cannot be cropped" in said
+    assert "flips in this run: not judged" in said
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])
@@ -133,7 +152,7 @@ def test_hostile_text_is_spelled_out(is_terminal: bool) -> None:
         with Progress(where, clock=Clock()) as told:
             told.started(Start(what, what, what, what, {what: 2}, {}, {what: 2}, {what: what}))
             told.slot_ready(what, what, 1)
-            told.block_done(receipt("a", model=what, num=1, first_error=what, flips={what: 1}))
+            told.block_done(receipt("a", model=what, num=1, reasons={"error": what}, flips={what: 1}))
             told.problem(what, what)
             told.finished({what: what})
     assert "\\x1b[31m\\x1b]0;owned\\x07 [bold]x[/bold] [/nope] :smile: \\x9b2J \\u202eabc \\udc80 end" in text(shown)
@@ -149,7 +168,7 @@ def test_a_live_display_shows_bars_and_cleans_up() -> None:
         told.started(start({"slow": 40, "quick": 10}, {"quick": 5}))
         told.slot_ready("quick", "cpu", 1)
         clock.now += 10
-        told.block_done(receipt("a", model="quick", flips={"stale": 4}, first_error="E: no"))
+        told.block_done(receipt("a", model="quick", flips={"stale": 4}, reasons={"error": "E: no"}))
         assert told._live is not None
         told._live.refresh()
         assert not text(shown).endswith("\x1b[?25h")
@@ -157,7 +176,7 @@ def test_a_live_display_shows_bars_and_cleans_up() -> None:
     said = text(shown)
     assert re.search(r"quick +━+ +15/15", said)
     assert re.search(r"slow +0/40", said)
-    assert "60.0/min · ETA 40 s · 0 slots ready · flips: stale 4" in said
+    assert "60.0/min · ETA 40 s · 0 slots ready · flips in this run: stale 4" in said
     assert said.index("quick: E: no") < said.rindex("15/15")
     assert said.count("\x1b[?25h") == 1
     assert said.splitlines()[-1].removeprefix("\x1b[?25h").startswith("15 of 55 recorded")
@@ -184,7 +203,7 @@ def test_a_broken_terminal_does_not_reach_the_run() -> None:
         shown = Console(file=Broken(), force_terminal=is_terminal)
         with Progress(shown) as told:
             told.started(start({"m": 10}))
-            told.block_done(receipt("a", first_error="E: x"))
+            told.block_done(receipt("a", reasons={"error": "E: x"}))
             told.problem("m", "x")
             told.block_done(None)  # type: ignore[arg-type]  # nor does a bug of ours
             told.finished({})

@@ -25,7 +25,7 @@ from orchestrator.tracking import make_tracker
 from workers.block import Receipt
 told = make_tracker(TrackingConfig(kind="wandb", timeout_s=float(sys.argv[2])))
 told.started(Start("run-1", "g", sys.argv[1], "inline", {"m": 1}, {}, {"m": 1}, {}))
-told.block_done(Receipt("b", "m", 1, True, {"done": 1}, {}, None, 0.1))
+told.block_done(Receipt("b", "m", 1, True, {"done": 1}, {}, {}, 0.1))
 """
 
 
@@ -44,7 +44,7 @@ def start(store: Path, name: str = "run-1") -> Start:
 
 def receipt(num: int, model: str = "m") -> Receipt:
     statuses = {"done": 1} if num else {"error": 1}
-    return Receipt(f"block-{num}", model, 1, True, statuses, {"stale": 1} if num else {}, None, 0.5)
+    return Receipt(f"block-{num}", model, 1, True, statuses, {"stale": 1} if num else {}, {}, 0.5)
 
 
 def tracker(warnings: list[str], timeout_s: float = 30, limit: int = 1000, **asked: object) -> Tracker:

@@ -132,3 +132,43 @@ def test_a_store_lives_in_any_folder(tmp_path: Path, name: str) -> None:
     store.prepare()
     store.prepare()
     assert not store.damaged()
+
+
+STRANGE = pa.table({"run_id": [1], "sequence": ["first"]})
+RENAMED = pa.table({"cell_id": ["c"], "draw": [0], "statuz": ["done"]})
+
+
+@pytest.mark.parametrize(("place", "table"), [("runs", STRANGE), ("trials/rollback", RENAMED), ("trials/other", TABLE)])
+def test_a_part_with_other_types_or_names_is_not_ours(tmp_path: Path, place: str, table: pa.Table) -> None:
+    """A flipped bit in a footer can leave a part that pyarrow reads, and DuckDB does not."""
+    store = Store(tmp_path)
+    store.prepare()
+    parquet.commit(tmp_path / place, "foreign", table)
+    assert store.damaged() == [tmp_path / place / "part-foreign.parquet"]
+    assert next(iter(store.readable(store.runs, ("sequence",)))).num_rows == 0
+
+
+def test_parts_of_a_study_that_this_checkout_does_not_have_stay(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.prepare()
+    theirs = {"cell_id": ["c"], "draw": [0], "study": ["other"], "their_axis": [1]}
+    parquet.commit(store.trials("other"), "theirs", pa.table(theirs))
+    plan = {"plan_id": ["p"], "grid": ["g"], "study": ["other"], "their_axis": [1]}
+    parquet.commit(store.plans, "theirs", pa.table(plan))
+    assert not store.damaged()
+
+
+def test_two_parts_of_one_name_are_both_kept_aside(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.prepare()
+    bad = store.runs / "part-bad.parquet"
+    for content in (b"first", b"second"):
+        bad.write_bytes(content)
+        store.set_aside(bad)
+    assert {path.read_bytes() for path in store.aside.iterdir()} == {b"first", b"second"}
+
+
+def test_no_statistics_are_written_that_a_flipped_bit_could_turn_against_the_rows(tmp_path: Path) -> None:
+    parquet.commit(tmp_path, "n", TABLE)
+    group = pq.read_metadata(tmp_path / "part-n.parquet").row_group(0)
+    assert not any(group.column(at).is_stats_set for at in range(group.num_columns))

@@ -189,3 +189,8 @@ def test_the_digest_of_random_weights_is_their_recipe(tmp_path: Path) -> None:
     digests = [digest(**recipe) for recipe in recipes]
     (tmp_path / "tokenizer.json").write_text("{ }")
     assert len({*digests, digest()}) == len(recipes) + 1
+
+
+@pytest.mark.parametrize("path", ["~no-such-user/x", "x" * 5000, "a/" * 3000])
+def test_a_path_that_leads_nowhere_is_a_reason(path: str) -> None:
+    assert (is_runnable(LocalSource(kind="local", path=path)) or "").startswith("no weights: ")

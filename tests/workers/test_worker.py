@@ -54,6 +54,11 @@ def test_the_receipt_is_counts_only_and_small(job: Job, block: Block) -> None:
     assert len(pickle.dumps(receipt)) < 1024
 
 
+def test_without_a_reference_trial_in_the_block_flips_are_unknown_and_not_none(job: Job, block: Block) -> None:
+    works = tuple(replace(work, trials=tuple(t for t in work.trials if t.arm != "cold")) for work in block.works)
+    assert Worker(job).run(replace(block, works=works)).flips is None
+
+
 def test_a_zombie_that_commits_the_same_block_again_changes_nothing(job: Job, block: Block, rows: Rows) -> None:
     """semaprax#192: a lease holder that comes back from the dead."""
     Worker(job).run(block)

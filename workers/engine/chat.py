@@ -65,6 +65,11 @@ class Chat:
             raise ModelError(
                 "no chat template: the tokenizer brings none; set chat_template in the model's YAML"
             ) from None
+        try:
+            chat_template_utils._compile_jinja_template(self._template)
+        except jinja2.TemplateSyntaxError as fault:
+            message = f"{model.name}: its chat template is not Jinja: line {fault.lineno}: {fault.message}"
+            raise ModelError(message) from fault
         self._check_arguments()
 
     def _check_arguments(self) -> None:

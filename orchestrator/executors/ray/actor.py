@@ -13,7 +13,7 @@ from workers.block import Block, Job, Receipt
 from workers.errors import ModelError
 from workers.worker import Worker
 
-MAX_ERROR_BYTES = 300
+MAX_REASON_BYTES = 300
 
 
 class Actor:
@@ -36,9 +36,11 @@ class Actor:
         return self.worker.facts.device, time.perf_counter() - start
 
     def run(self, block: Block) -> Receipt:
-        """Compute and commit a block; the receipt stays under 1 KB, in whatever script its error is written."""
+        """Compute and commit a block; the receipt stays under 1 KB, in whatever script its reasons are written."""
         receipt = self.worker.run(block)
-        if receipt.first_error is None:
-            return receipt
-        cut = receipt.first_error.encode("utf-8", "replace")[:MAX_ERROR_BYTES].decode("utf-8", "ignore")
-        return replace(receipt, first_error=cut)
+        room = MAX_REASON_BYTES // max(1, len(receipt.reasons))
+        return replace(receipt, reasons={status: _cut(text, room) for status, text in receipt.reasons.items()})
+
+
+def _cut(text: str, num_bytes: int) -> str:
+    return text.encode("utf-8", "replace")[:num_bytes].decode("utf-8", "ignore")

@@ -33,7 +33,7 @@ class Fake:
         if self._once("die"):
             os._exit(1)
         (self.folder / f"done-{block.name}").touch()
-        return Receipt(block.name, block.model, block.num_trials, True, {"done": block.num_trials}, {}, None, 0.0)
+        return Receipt(block.name, block.model, block.num_trials, True, {"done": block.num_trials}, {}, {}, 0.0)
 
     def _once(self, name: str) -> bool:
         try:

@@ -168,11 +168,20 @@ def test_a_worker_killed_in_the_middle_of_a_block_is_replaced_and_the_block_is_r
 @pytest.mark.parametrize("letter", ["x", "é", "😀", "\ud800"])
 def test_a_receipt_stays_under_a_kilobyte(letter: str) -> None:
     flips = {f"position_control_{i}": 1 for i in range(12)}
-    receipt = Receipt("a" * 32, "model", 500, True, {"done": 1, "error": 1}, flips, letter * 300, 1.0)
+    receipt = Receipt(
+        "a" * 32,
+        "model",
+        500,
+        True,
+        {"done": 1, "error": 1},
+        flips,
+        dict.fromkeys(("error", "invalid", "unsupported"), letter * 300),
+        1.0,
+    )
     actor = Actor()
     actor.worker = SimpleNamespace(run=lambda block: receipt)  # type: ignore[assignment]
     sent = actor.run(make_blocks("a", 1)[0])
-    assert sent.first_error
+    assert all(sent.reasons.values())
     assert len(pickle.dumps(sent)) < 1024
 
 

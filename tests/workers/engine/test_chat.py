@@ -31,6 +31,11 @@ def test_the_spec_can_bring_the_template(tiny_spec: MakeSpec) -> None:
     assert engine.render(HELLO).text == "[system] Be brief.\n[user] Hello there.\n"
 
 
+def test_a_template_with_a_slip_of_syntax_fails_at_load(tiny_spec: MakeSpec) -> None:
+    with pytest.raises(ModelError, match="chat template is not Jinja: line 1"):
+        engines.load(tiny_spec("llama", chat_template="{% for m in messages %}{{ m.content }"), num_threads=1)
+
+
 def test_a_template_that_prints_the_date_prints_the_same_one_every_day(tiny_spec: MakeSpec) -> None:
     template = "{{ strftime_now('%d %B %Y') }}{% for m in messages %}{{ m.content }}{% endfor %}"
     engine = engines.load(tiny_spec("llama", chat_template=template, clock="2025-01-01"), num_threads=1)
