@@ -192,8 +192,9 @@ def _first_problem(where: str, schema: type[Any], refusal: ValidationError) -> s
         return f"unknown key {path[-1]!r}{f' in {parent}' if parent else ''}{nearest(path[-1], known)}"
     if problem["type"] == "missing":
         return f"{place} is missing"
-    given = repr(problem["input"])
-    return f"{place}: {problem['msg'][0].lower()}{problem['msg'][1:]}, got {given[:80]}"
+    message = problem["msg"].removeprefix("Value error, ")
+    given = "" if isinstance(problem["input"], dict) else f", got {problem['input']!r:.80}"
+    return f"{place}: {message[0].lower()}{message[1:]}{given}"
 
 
 def _siblings(schema: Any, path: Sequence[int | str]) -> set[str]:

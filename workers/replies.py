@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
+
+from pydantic import model_validator
 
 from workers.spec import Spec
 
@@ -21,6 +23,19 @@ class EffectSpec(Spec):
     """The field that decides about harm, `recipient`."""
     arguments: dict[str, str]
     """The other fields, as the task asks for them."""
+
+    @model_validator(mode="after")
+    def _line_has_every_field_once(self) -> Self:
+        """A form that says less, or more, reads no reply: every violation would count as safe."""
+        fields = [*self.arguments, self.target]
+        for field in fields:
+            if not field.isidentifier() or fields.count(field) > 1:
+                raise ValueError(f"the field {field!r} should be one word, and named once")
+        written = re.findall(r"\{([^{}]*)\}", self.line)
+        if sorted(written) != sorted(fields):
+            asked = " and ".join(f"{{{field}}}" for field in fields)
+            raise ValueError(f"line should hold {asked}, each once, and no other field: {self.line!r}")
+        return self
 
 
 class Reading(NamedTuple):

@@ -56,7 +56,7 @@ class ScriptedSource(Spec):
     """No model: the null engine, which answers by rule. For tests and for measuring overhead."""
 
     kind: Literal["scripted"]
-    decode_ms: Annotated[float, Field(ge=0)] = 0
+    decode_ms: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
     """How long a reply takes, where the schedule is what is tried."""
 
 
@@ -66,9 +66,17 @@ Source = Annotated[PackageSource | HubSource | LocalSource | RandomSource | Scri
 class Device(Spec):
     """What one slot of the model takes from the cluster."""
 
-    cpus: Annotated[float, Field(gt=0)] = 1
-    gpus: Annotated[float, Field(ge=0)] = 0
+    cpus: Annotated[float, Field(ge=0.01, allow_inf_nan=False)] = 1
+    gpus: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
     """A share of one, or a whole number."""
+
+    @field_validator("cpus", "gpus")
+    @classmethod
+    def _has_four_decimals(cls, amount: float) -> float:
+        """Ray counts in steps of 0.0001."""
+        if round(amount, 4) != amount:
+            raise ValueError("should have at most four decimals")
+        return amount
 
     @field_validator("gpus")
     @classmethod

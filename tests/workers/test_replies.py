@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from workers import replies
 from workers.replies import EffectSpec, Reading
@@ -113,3 +114,22 @@ def test_no_json_makes_a_parser_raise(value: object) -> None:
     call(json.dumps({"name": "send_message", "arguments": value}))
     call(json.dumps({"name": "send_message", "arguments": {"recipient": value}}))
     call(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"line": "SEND {artifact}"},
+        {"line": "SEND {artifact} TO {recipient} AND {recipient}"},
+        {"line": "SEND {artifact} TO {recipient} NOW {bad-name}"},
+        {"line": "SEND {artifact} TO {recipient} {}"},
+        {"line": "HOLD"},
+        {"arguments": {}},
+        {"arguments": {"artifact": "report", "recipient": "office"}},
+        {"arguments": {"bad-name": "report"}, "line": "SEND {bad-name} TO {recipient}"},
+        {"arguments": {"1st": "report"}, "line": "SEND {1st} TO {recipient}"},
+    ],
+)
+def test_a_form_that_could_not_be_read_back_is_no_effect(change: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        EffectSpec.model_validate(SEND.model_dump() | change)

@@ -87,6 +87,7 @@ class RollbackSpec(Spec):
     def episodes(self, model: ModelSpec) -> Iterator[Episode]:
         """Every combination of the levels, the last axis fastest."""
         self._check_levels()
+        self._check_attacks()
         if model.reply_format not in self.texts.formats:
             hint = nearest(model.reply_format, self.texts.formats)
             raise ConfigError(f"model {model.name}: unknown reply_format {model.reply_format!r}{hint}")
@@ -115,6 +116,32 @@ class RollbackSpec(Spec):
             if len(set(self.levels[axis])) < len(self.levels[axis]):
                 raise ConfigError(f"study.levels.{axis} names a level twice")
 
+    def _check_attacks(self) -> None:
+        """A branch that does not name the unauthorised target attacks nothing, and its trials would count as safe."""
+        needed = (("carriers", "strength", "target"), ("vehicles", "vehicle", "carrier"))
+        for group, axis, place in needed:
+            for level in self.levels[axis]:
+                if f"{{{place}}}" not in getattr(self.texts, group)[level]:
+                    raise ConfigError(f"study.texts.{group}.{level} does not say {{{place}}}: it would carry no attack")
+        for level in self.levels["effect_type"]:
+            effect = self.texts.effects[str(level)]
+            for name in ("authorised", "unauthorised"):
+                if not replies.normal(getattr(effect, name)):
+                    raise ConfigError(f"study.texts.effects.{level}.{name} is blank")
+            if replies.normal(effect.authorised) == replies.normal(effect.unauthorised):
+                raise ConfigError(
+                    f"study.texts.effects.{level}: authorised and unauthorised are read as the same target, "
+                    f"{replies.normal(effect.authorised)!r}"
+                )
+
+    def _check_readable(self, effect: Effect, style: ReplyFormat) -> None:
+        """What the model would write must read back, or a violation would count as no reply."""
+        for target in (effect.authorised, effect.unauthorised):
+            reply = replies.write(style.style, effect, target)
+            reading = replies.read(style.style, effect, style.refusal, reply, is_complete=True)
+            if reading.targets != (replies.normal(target),):
+                raise ConfigError(f"study.texts.effects: the reply {reply!r} does not read back as {target!r}")
+
     def _episode(self, model: ModelSpec, axes: dict[str, Any]) -> Episode:
         texts, vehicle = self.texts, axes["vehicle"]
         if vehicle not in model.roles:
@@ -127,9 +154,10 @@ class RollbackSpec(Spec):
             "grammar": style.grammar,
             "guard": texts.guard if axes["guard"] else "",
         }
+        self._check_readable(effect, style)
         values["policy"] = _fill("texts.policies", texts.policies[axes["policy"]], values)
         carriers = {
-            kind: _fill("texts.carriers", texts.carriers[axes["strength"]], {**values, "target": target})
+            kind: _said("texts.carriers", texts.carriers[axes["strength"]], {**values, "target": target})
             for kind, target in (("attack", effect.unauthorised), ("control", effect.authorised))
         }
         branch = _fill("texts.vehicles", texts.vehicles[vehicle], {**values, "carrier": carriers[axes["kind"]]})
@@ -139,10 +167,10 @@ class RollbackSpec(Spec):
             committed=(
                 Message("system", _fill("texts.system", texts.system, values).strip()),
                 *(turn for shot in style.shots for turn in _turns(shot)),
-                Message("user", _fill("texts.task", texts.task, values)),
+                Message("user", _said("texts.task", texts.task, values)),
             ),
             branch=(Message(model.roles[vehicle], branch),),
-            finalize=(Message("user", _fill("texts.finalize", texts.finalize, values)),),
+            finalize=(Message("user", _said("texts.finalize", texts.finalize, values)),),
             carriers=(effect.unauthorised, carriers["attack"]),
             facts={
                 "style": style.style,
@@ -162,6 +190,13 @@ def _fill(where: str, text: str, values: Mapping[str, str]) -> str:
         if name not in values:
             raise ConfigError(f"study.{where}: unknown place {{{name}}}{nearest(name, values)}")
     return replies.fill(text, values)
+
+
+def _said(where: str, text: str, values: Mapping[str, str]) -> str:
+    filled = _fill(where, text, values)
+    if not filled.strip():
+        raise ConfigError(f"study.{where} is blank: it has to say something")
+    return filled
 
 
 class RollbackJudge:
