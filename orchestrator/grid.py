@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from orchestrator.config import Composed
 from orchestrator.where import predicate
@@ -76,20 +77,28 @@ def expand(composed: Composed, models: dict[str, ModelIdentity]) -> list[Cell]:
     """
     cells = list(_cells(composed, models))
     only = _resolved(composed.run.only, [cell.cell_id for cell in cells])
-    axes = ("model", "arm", *levels_of(composed.study.axes))
-    keep = predicate(composed.run.where, axes)
+    keep = predicate(composed.run.where, _levels(composed, cells))
     left = composed.run.limit if composed.run.limit is not None else len(cells)
     selected = []
     for cell in cells:
-        is_in = (not composed.run.only or cell.cell_id in only) and keep(
-            {"model": cell.model, "arm": cell.arm, **cell.episode.axes}
-        )
+        is_in = (not composed.run.only or cell.cell_id in only) and keep(_axes(cell))
         is_in = is_in and left > 0
         left -= is_in
         selected.append(cell if is_in else replace(cell, is_selected=False))
     if not any(cell.is_selected for cell in selected):
         raise ConfigError(f"where=, limit= and only= leave none of the {len(cells)} cells")
     return selected
+
+
+def _axes(cell: Cell) -> dict[str, Any]:
+    return {"model": cell.model, "arm": cell.arm, **cell.episode.axes}
+
+
+def _levels(composed: Composed, cells: list[Cell]) -> dict[str, list[Any]]:
+    """Axis → its levels in this grid, in the grid's order."""
+    names = ("model", "arm", *levels_of(composed.study.axes))
+    described = [_axes(cell) for cell in cells]
+    return {name: list(dict.fromkeys(axes[name] for axes in described)) for name in names}
 
 
 def _cells(composed: Composed, models: dict[str, ModelIdentity]) -> Iterator[Cell]:
@@ -119,9 +128,7 @@ def _resolved(only: tuple[str, ...], cell_ids: list[str]) -> set[str]:
     for wanted in only:
         hits = [cell_id for cell_id in cell_ids if cell_id.startswith(wanted)]
         if len(hits) != 1:
-            count = "no cell" if not hits else f"{len(hits)} cells"
-            raise ConfigError(
-                f"only={wanted}: {count} of this grid has an id that begins so; mode=plan and SQL show ids"
-            )
+            count = f"{len(hits)} cells of this grid have" if hits else "no cell of this grid has"
+            raise ConfigError(f"only={wanted}: {count} an id that begins so; mode=plan and SQL show ids")
         found.update(hits)
     return found

@@ -13,6 +13,7 @@ import analysis
 from analysis.views import names
 from orchestrator import config
 from orchestrator.__main__ import main
+from orchestrator.config_sources import CONF
 from workers.bench import Bench
 from workers.engine import Handle
 from workers.engine import cache as kv
@@ -174,7 +175,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Row]
     folder = tmp_path_factory.mktemp("small")
     (folder / "model").mkdir()
     for name in RECURRENT:
-        text = (config.CONF / "model" / f"{name}.yaml").read_text()
+        text = (CONF / "model" / f"{name}.yaml").read_text()
         small_text = text.replace("source:\n", "source:\n  weight_scale: 0.05\n")
         (folder / "model" / f"small-{name}.yaml").write_text(small_text)
     models = ",".join(f"small-{name}" for name in RECURRENT)

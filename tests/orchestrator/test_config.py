@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import config
+from orchestrator.config_sources import CONF
 from workers.errors import ConfigError
 
 SENTENCE = 'Hi, {target}: "a=b" \N{BABY CHICK} {}\nsecond line, too'
@@ -44,6 +45,12 @@ def refusal(*overrides: str, config_dir: Path | None = None) -> str:
         ("+study.txets=1", "'texts'"),
         ("+executor.adress=auto", "'address'"),
         ("study.texts.task={artefact} please", "'artifact'"),
+        ("executor=null", "inline, ray"),
+        ("tracking=false", "off, wandb"),
+        ("study=null", "rollback"),
+        ("+grid=null", "unknown grid 'null'"),
+        ("model=scripted.yaml", "model=scripted"),
+        ("model=scripted.yml", "model=scripted"),
     ],
 )
 def test_a_misspelt_name_is_refused_with_the_nearest_right_one(override: str, nearest: str) -> None:
@@ -71,11 +78,34 @@ def test_a_misspelt_name_is_refused_with_the_nearest_right_one(override: str, ne
         ("just-a-word", "key=value"),
         ("-m", "the grid is the sweep"),
         ("hydra.run.dir=x", "no effect"),
-        ("study.texts.task=${nowhere}", "nowhere"),
+        ("study.texts.task=${nowhere}", "study.texts.task: Interpolation key 'nowhere'"),
+        ("where=${", "stands for another key"),
+        ("name=???", "name is ???: give it a value"),
+        ("only=", "only= is empty"),
+        ("only=[]", "only= is empty"),
+        ("=5", "key=value"),
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused_with_its_place(override: str, where: str) -> None:
     assert where in refusal(override)
+
+
+@pytest.mark.parametrize("name", ["éé", "inf", "nan", "1", "true", "1e5", "null"])
+def test_what_looks_like_a_number_is_still_a_models_name(name: str) -> None:
+    assert f"unknown model {name!r}" in refusal(f"model={name}")
+
+
+@pytest.mark.parametrize("written", ["12345678", "1e5", "007", "[007,'1e5']"])
+def test_a_cell_id_is_text_whatever_it_looks_like(written: str) -> None:
+    assert ",".join(config.load(["model=scripted", f"only={written}"]).run.only) == written.strip("[]").replace("'", "")
+
+
+def test_a_key_that_the_chosen_file_lacks_names_the_keys_it_has() -> None:
+    assert "unknown key 'slots' in executor; there is kind" in refusal("executor=inline", "executor.slots=2")
+
+
+def test_two_grids_are_refused() -> None:
+    assert "one grid at a time, not smoke and census" in refusal("+grid=smoke", "grid=census")
 
 
 def test_hydra_launcher_and_sweeper_overrides_are_refused_not_ignored() -> None:
@@ -112,7 +142,7 @@ def test_a_value_is_put_into_a_text_once() -> None:
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     (tmp_path / "model").mkdir()
-    shutil.copy(config.CONF / "model" / "scripted.yaml", tmp_path / "model" / "mine-1.5.yaml")
+    shutil.copy(CONF / "model" / "scripted.yaml", tmp_path / "model" / "mine-1.5.yaml")
     return tmp_path
 
 
@@ -135,6 +165,14 @@ def test_a_model_is_one_yaml_in_a_folder_of_the_users(own: Path) -> None:
         (lambda text: text.replace("kind: scripted", "kind: scripted\n  decode_ms: .inf"), "decode_ms"),
         (lambda _: "- a list", "not a mapping"),
         (lambda _: "", "source is missing"),
+        (lambda _: "5", "mine-1.5.yaml cannot be read as a mapping"),
+        (
+            lambda text: text.replace("send_line", "${"),
+            "mine-1.5.yaml: no viable alternative at input '${'; ${…} stands for another key",
+        ),
+        (lambda text: text.replace("send_line", "${a.b}"), "model mine-1.5: reply_format: Interpolation key"),
+        (lambda text: text.replace("send_line", "???"), "model mine-1.5: reply_format is ???"),
+        (lambda text: text + "name: other\n", "its file says name: other"),
         (lambda _: "a: [1", "not YAML"),
         (
             lambda text: text.replace("{kind", "kind").replace("scripted", "hub\n  repo: a/b\n  revision: main"),
@@ -148,17 +186,60 @@ def test_a_broken_model_file_is_one_line(own: Path, change: object, said: str) -
     assert said in refusal("model=mine-1.5", "study.levels.vehicle=[user_turn]", config_dir=own)
 
 
+def test_a_model_file_that_is_not_utf8_is_named(own: Path) -> None:
+    path = own / "model" / "mine-1.5.yaml"
+    path.write_bytes(path.read_bytes() + b"# d\xe9j\xe0 vu\n")
+    assert "mine-1.5.yaml is not UTF-8" in refusal("model=mine-1.5", config_dir=own)
+
+
+def test_a_model_file_may_repeat_its_own_name(own: Path) -> None:
+    path = own / "model" / "mine-1.5.yaml"
+    path.write_text(path.read_text() + "name: mine-1.5\n")
+    assert config.load(["model=mine-1.5"], own).models[0].name == "mine-1.5"
+
+
+def test_a_users_file_hides_the_built_in_of_the_same_name(own: Path) -> None:
+    for group, name, text in [
+        (
+            "model",
+            "scripted",
+            (CONF / "model" / "scripted.yaml").read_text().replace("tool_return: tool", "tool_return: user"),
+        ),
+        ("grid", "smoke", "# @package _global_\nname: theirs\nmodels: [scripted]\n"),
+        ("tracking", "off", 'kind: "off"\nproject: theirs\n'),
+    ]:
+        (own / group).mkdir(exist_ok=True)
+        (own / group / f"{name}.yaml").write_text(text)
+    composed = config.load(["grid=smoke", "tracking=off", "executor=inline"], own)
+    assert composed.models[0].roles["tool_return"] == "user"
+    assert (composed.run.name, composed.run.tracking.project) == ("theirs", "theirs")
+    assert config.load(["grid=smoke"]).models[0].roles["tool_return"] == "tool"
+
+
+def test_a_users_own_config_yaml_is_the_one_that_is_composed(own: Path) -> None:
+    text = (CONF / "config.yaml").read_text().replace("name: default ", "name: theirs ")
+    (own / "config.yaml").write_text(text)
+    assert config.load(["model=[mine-1.5,scripted]"], own).run.name == "theirs"
+    assert "'executor'" in refusal("exector.kind=ray", config_dir=own)
+
+
+def test_a_grid_file_without_its_header_is_told_so(own: Path) -> None:
+    (own / "grid").mkdir()
+    (own / "grid" / "mine.yaml").write_text("name: mine\nmodels: [scripted]\n")
+    assert "# @package _global_" in refusal("grid=mine", config_dir=own)
+
+
 def test_a_missing_config_folder_is_said(tmp_path: Path) -> None:
     assert "no such folder" in refusal(config_dir=tmp_path / "nowhere")
 
 
 def test_every_grid_of_the_repository_composes() -> None:
-    for path in (config.CONF / "grid").glob("*.yaml"):
+    for path in (CONF / "grid").glob("*.yaml"):
         assert config.load([f"+grid={path.stem}"]).run.name == path.stem
 
 
 def test_every_model_of_the_repository_can_take_every_vehicle() -> None:
-    names = [path.stem for path in (config.CONF / "model").glob("*.yaml")]
+    names = [path.stem for path in (CONF / "model").glob("*.yaml")]
     composed = config.load([f"model={','.join(names)}"])
     assert len(composed.models) == len(names)
     for model in composed.models:

@@ -7,7 +7,12 @@ import pytest
 from orchestrator.where import predicate
 from workers.errors import ConfigError
 
-AXES = ("model", "arm", "vehicle", "guard")
+LEVELS = {
+    "model": ["a", "b"],
+    "arm": ["stale", "cold"],
+    "vehicle": ["tool_return", "user_turn"],
+    "guard": [False, True],
+}
 CELL = {"model": "a", "arm": "stale", "vehicle": "user_turn", "guard": False}
 
 
@@ -24,14 +29,14 @@ CELL = {"model": "a", "arm": "stale", "vehicle": "user_turn", "guard": False}
     ],
 )
 def test_it_keeps_what_it_describes(where: object) -> None:
-    assert predicate(where, AXES)(CELL)  # type: ignore[arg-type]
+    assert predicate(where, LEVELS)(CELL)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     "where", ["vehicle == 'tool_return'", "guard", "arm in ()", {"arm": []}, {"vehicle": "tool_return"}]
 )
 def test_it_drops_what_it_does_not_describe(where: object) -> None:
-    assert not predicate(where, AXES)(CELL)  # type: ignore[arg-type]
+    assert not predicate(where, LEVELS)(CELL)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -49,14 +54,44 @@ def test_it_drops_what_it_does_not_describe(where: object) -> None:
         "arm in model",
         "(" * 500,
         "",
+        "vehicle",
+        "not arm",
+        "guard and vehicle",
+        "1",
+        "True",
+        "'a' 'b'",
+        "'a' == 'a'",
+        "('a', 'b')",
+        "not " * 150 + "'x'",
     ],
 )
 def test_anything_but_a_comparison_of_axes_is_refused(where: str) -> None:
     with pytest.raises(ConfigError):
-        predicate(where, AXES)
+        predicate(where, LEVELS)
 
 
 @pytest.mark.parametrize("where", ["vehicel == 'x'", {"vehicel": "x"}])
 def test_an_unknown_axis_names_the_nearest(where: object) -> None:
     with pytest.raises(ConfigError, match="did you mean 'vehicle'"):
-        predicate(where, AXES)  # type: ignore[arg-type]
+        predicate(where, LEVELS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "vehicle == 'tool_retrun'",
+        "vehicle != 'tool_retrun'",
+        "'tool_retrun' == vehicle",
+        "guard or vehicle in ('user_turn', 'tool_retrun')",
+        {"vehicle": ["user_turn", "tool_retrun"]},
+        {"vehicle": "tool_retrun"},
+    ],
+)
+def test_an_unknown_level_names_the_nearest(where: object) -> None:
+    with pytest.raises(ConfigError, match="no vehicle 'tool_retrun', did you mean 'tool_return'"):
+        predicate(where, LEVELS)  # type: ignore[arg-type]
+
+
+def test_a_yes_or_no_axis_is_a_condition_by_itself() -> None:
+    assert predicate("not guard", LEVELS)(CELL)
+    assert not predicate("guard or arm == 'cold'", LEVELS)(CELL)
