@@ -30,6 +30,10 @@ def one_line(run: subprocess.CompletedProcess[str], code: int = 1) -> str:
         ("+modle=x", "'model'"),
         ("model=nobody", "unknown model 'nobody'"),
         ("study.levels.strength=[]", "study.levels.strength is empty"),
+        ("executor=null", "unknown executor 'null'"),
+        ("where=vehicle != 'tool_retrun'", "did you mean 'tool_return'"),
+        ("study.texts.carriers.neutral=Nothing to see", "does not say {target}"),
+        ("only=", "only= is empty"),
     ],
 )
 def test_a_misspelt_or_empty_request_is_one_line(project: Project, mode: str, override: str, said: str) -> None:
