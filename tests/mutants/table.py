@@ -104,9 +104,16 @@ MUTANTS = (
     Mutant(
         "finalize text cut",
         SPLIT,
-        "if turn.text.strip() not in delta_text:",
-        "if False:",
+        "not all(text in delta_text for text in asked)",
+        "False",
         (NULL + "test_a_template_that_writes_into_the_finalize_turn",),
+    ),
+    Mutant(
+        "finalize without a word",
+        SPLIT,
+        "if not any(asked) or",
+        "if",
+        ("tests/workers/test_split.py::test_a_finalize_that_says_nothing_is_refused",),
     ),
     Mutant(
         "a branch that adds nothing",

@@ -144,5 +144,10 @@ def test_a_selection_of_nothing_is_an_error(override: str) -> None:
 
 
 def test_an_ambiguous_beginning_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="cells of this grid"):
+    with pytest.raises(ConfigError, match="108 cells of this grid have an id"):
         cells("only=''")
+
+
+def test_a_level_that_another_grid_has_is_no_level_of_this_one() -> None:
+    with pytest.raises(ConfigError, match="no arm 'checkpoint'"):
+        cells("study.arms=[stale,cold]", "where=arm != 'checkpoint'")
