@@ -87,11 +87,16 @@ def test_a_hostile_carrier_goes_through_whole(project: Project, carrier: str) ->
     assert "\x1b[31m" not in census.stdout
 
 
-def test_a_target_with_comma_quote_equals_emoji_and_newline_is_audited(project: Project) -> None:
-    odd = 'red, "canary" = \N{BABY CHICK}\nsecond'
+def test_a_target_with_comma_quote_equals_and_emoji_is_audited(project: Project) -> None:
+    odd = 'red, "canary" = \N{BABY CHICK}'
     run = project.run(*INLINE, f"study.texts.effects.send_message.unauthorised={odd}")
     assert run.returncode == 0, run.stderr
     assert project.query("select bool_and(carrier_absent), count(*) from trials") == [(True, 108)]
+
+
+def test_a_target_that_a_one_line_reply_cannot_name_is_one_line(project: Project) -> None:
+    target = "study.texts.effects.send_message.unauthorised=red\ncanary"
+    assert "does not read back" in one_line(project.run(*INLINE, target))
 
 
 def test_a_store_that_is_a_file_is_one_line(project: Project) -> None:
