@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from analysis.census import coverage_table, show_census
+from analysis.census import coverage_table, pooled, show_census
 from analysis.errors import AnalysisError, nearest
 from analysis.formats import FORMATS, joined, write
 from analysis.report import write_report
@@ -113,8 +113,17 @@ def run(asked: argparse.Namespace) -> int:
         elif asked.format == "table" and asked.command == "coverage":
             console().print(coverage_table(warehouse, "coverage", ("grid", "model", "arm")))
         else:
-            write(warehouse.sql(_query(asked)), asked.format)
+            _answer(warehouse, asked)
     return OK
+
+
+def _answer(warehouse: Warehouse, asked: argparse.Namespace) -> None:
+    """Write one answer; what must be known of a census and its cuts stands beside it, on standard error."""
+    query = _query(asked)
+    if query.startswith("from census") and sys.stderr is not None:
+        for warning in pooled(warehouse):
+            print(neutral(warning), file=sys.stderr)
+    write(warehouse.sql(query), asked.format)
 
 
 def _query(asked: argparse.Namespace) -> str:

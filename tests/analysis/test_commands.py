@@ -84,6 +84,10 @@ def test_the_census_says_once_when_it_pools_different_questions(builder, ask, is
     warnings = [line for line in out.splitlines() if line.startswith("warning")]
     assert (code, len(warnings)) == (0, is_mixed)
     assert all("long, short" in line for line in warnings)
+    for words in (["census", "--format", "json"], ["query", "census_by_vehicle"], ["sql", "from census"]):
+        code, out, err = ask(*words)
+        assert (code, "warning" in out, err.count("\n")) == (0, False, is_mixed)
+    assert ask("query", "coverage")[2] == ""
 
 
 def test_the_census_of_an_empty_store_is_empty_coverage(ask):
