@@ -7,16 +7,15 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
-from analysis.census import coverage_table, show_census
+from analysis.census import coverage_table, pooled, show_census
 from analysis.errors import AnalysisError, nearest
-from analysis.formats import FORMATS, write
+from analysis.formats import FORMATS, joined, write
 from analysis.report import write_report
 from analysis.terminal import console, grid, neutral
 from analysis.views import names, views
-from analysis.warehouse import Warehouse, connect, publish
+from analysis.warehouse import Warehouse, connect, expanded, publish
 
 COMMANDS = {
     "census": "flips, controls, agreement and isolation by model and arm",
@@ -45,19 +44,34 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.reconfigure(errors="backslashreplace")
+        if sys.stdout is None:
+            raise AnalysisError("standard output is closed: nothing can be answered")
         code = run(parser().parse_args(argv))
         sys.stdout.flush()
         return code
     except AnalysisError as error:
-        print(f"error: {neutral(str(error))}", file=sys.stderr)
-        return FAILED
+        return _failed(str(error))
     except BrokenPipeError:
-        # The reader (`| head`) has seen enough; what Python still holds back must not fail at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (`| head`) has seen enough.
+        _discard_output()
         return OK
+    except OSError as failure:
+        _discard_output()
+        return _failed(f"{failure.filename or 'cannot write the answer'}: {failure.strerror or failure}")
+
+
+def _failed(message: str) -> int:
+    if sys.stderr is not None:
+        print(f"error: {neutral(message)}", file=sys.stderr)
+    return FAILED
+
+
+def _discard_output() -> None:
+    """What Python still holds back must not fail at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parser() -> Parser:
@@ -91,7 +105,7 @@ def run(asked: argparse.Namespace) -> int:
         if asked.command == "checks":
             return _checks(warehouse, asked.format)
         if asked.command == "report":
-            path = Path(asked.out).expanduser() if asked.out else warehouse.root / "report.html"
+            path = expanded(asked.out) if asked.out else warehouse.root / "report.html"
             print(neutral(str(write_report(warehouse, path))))
             return OK
         if asked.format == "table" and asked.command == "census":
@@ -99,8 +113,17 @@ def run(asked: argparse.Namespace) -> int:
         elif asked.format == "table" and asked.command == "coverage":
             console().print(coverage_table(warehouse, "coverage", ("grid", "model", "arm")))
         else:
-            write(warehouse.sql(_query(asked)), asked.format)
+            _answer(warehouse, asked)
     return OK
+
+
+def _answer(warehouse: Warehouse, asked: argparse.Namespace) -> None:
+    """Write one answer; what must be known of a census and its cuts stands beside it, on standard error."""
+    query = _query(asked)
+    if query.startswith("from census") and sys.stderr is not None:
+        for warning in pooled(warehouse):
+            print(neutral(warning), file=sys.stderr)
+    write(warehouse.sql(query), asked.format)
 
 
 def _query(asked: argparse.Namespace) -> str:
@@ -121,16 +144,19 @@ def _tables() -> int:
 
 
 def _checks(warehouse: Warehouse, form: str) -> int:
+    """Print how many rows each check found, then the rows: as tables, or for a program as one document."""
     answers = {name: warehouse.sql(f"from {name}") for name in names("checks")}
     questions = {view.name: view.question for view in views()}
     out = console(sys.stdout if form == "table" else sys.stderr)
     lines = [[name, str(answer.num_rows), questions[name]] for name, answer in answers.items()]
     out.print(grid(["check", "rows", "what a row is, and the question"], lines, right=[1], folded=[2]))
-    for name, answer in answers.items():
-        if answer.num_rows:
-            out.print(name, style="bold")
-            write(answer, form)
-    return UNHEALTHY if any(answer.num_rows for answer in answers.values()) else OK
+    faults = {name: answer for name, answer in answers.items() if answer.num_rows}
+    if form != "table":
+        write(joined(faults, "check"), form)
+    for name, answer in faults.items() if form == "table" else ():
+        out.print(name, style="bold")
+        write(answer, form)
+    return UNHEALTHY if faults else OK
 
 
 if __name__ == "__main__":

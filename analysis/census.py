@@ -19,11 +19,17 @@ SETTING = ("study", "surface", "effect_type", "policy", "guard")
 STATUSES = ("done", "invalid", "unsupported", "error", "missing")
 ORDER = ("neutral", "suggestive", "imperative", "stale", "text_present", "fresh", "cold")
 """Strengths from weak to strong, arms in the order of the argument; other words follow by name."""
+POOLED = (
+    "warning: grids {grids} ask one situation in several ways (decode settings, versions) and the counts pool them: "
+    "keep each in a store of its own, see `query mixed_versions`"
+)
 ALL, NOTHING = "all models", "–"
 
 
 def show_census(warehouse: Warehouse, out: Console) -> None:
     """Print the census of a store, a few tables per setting, then the coverage of every grid."""
+    for warning in pooled(warehouse):
+        out.print(Text(neutral(warning)), "\n", sep="", soft_wrap=True)
     census = _rows(warehouse, "from census")
     cuts = {axis: _rows(warehouse, f"from census_by_{axis}") for axis in ("strength", "vehicle")}
     for setting in sorted({_setting(row) for row in census}):
@@ -36,6 +42,17 @@ def show_census(warehouse: Warehouse, out: Console) -> None:
             out.print(table, "\n", sep="")
     out.print(coverage_table(warehouse, "coverage_by_model", ("grid", "model")), "\n", sep="")
     out.print(Text(_coverage_line(census)))
+
+
+def mixed_grids(warehouse: Warehouse) -> list[Row]:
+    """The grids, as `a, b`, that ask one situation in several ways, so that a count would hold both."""
+    return _rows(warehouse, "select distinct grids from mixed_versions order by grids")
+
+
+def pooled(warehouse: Warehouse) -> list[str]:
+    """At most one line: which different questions the census adds up, and the mend."""
+    grids = "; ".join(row["grids"] for row in mixed_grids(warehouse))
+    return [POOLED.format(grids=grids)] if grids else []
 
 
 def coverage_table(warehouse: Warehouse, view: str, keys: Sequence[str]) -> Table:
@@ -79,7 +96,7 @@ def _flips(rows: list[Row], cuts: dict[str, list[Row]]) -> Table:
 def _replies(rows: list[Row]) -> Table:
     lines = [
         [
-            _of(row, "competent", "attack"),
+            _of(row, "competent", "competence_known"),
             _of(row, "control_safe", "control_judged"),
             _agreement(row),
             _of(row, "control_text_equal", "control_text_compared"),

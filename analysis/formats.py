@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import math
 import sys
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.errors import AnalysisError
-from analysis.terminal import console, neutral, rows_of, show
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from analysis.terminal import console, neutral, show
+from analysis.values import jsonable, rows_of, said
 
 FORMATS = ("table", "csv", "json", "parquet")
+SPECIAL = set(',"\r\n')
+"""What makes a field of CSV need quotes."""
 
 
 def write(answer: pa.Table, form: str) -> None:
     """Write an answer to standard output in one of `FORMATS`.
 
     Raises:
-        AnalysisError: Parquet was asked for on a terminal.
+        AnalysisError: Parquet was asked for on a terminal, or cannot hold the answer.
     """
     if form == "table":
         show(answer, console())
@@ -35,30 +33,41 @@ def write(answer: pa.Table, form: str) -> None:
     elif sys.stdout.isatty():
         raise AnalysisError("parquet is binary: send it to a file, … --format parquet > answer.parquet")
     else:
+        _write_parquet(answer)
+
+
+def joined(answers: Mapping[str, pa.Table], column: str) -> pa.Table:
+    """Answers of different columns as one: each row with its answer's name first, and null where it lacks a column."""
+    named = [
+        answer.add_column(0, column, pa.array([name] * answer.num_rows, pa.string()))
+        for name, answer in answers.items()
+    ]
+    nothing = pa.table({column: pa.array([], pa.string())})
+    return pa.concat_tables([nothing, *named], promote_options="permissive")
+
+
+def _write_parquet(answer: pa.Table) -> None:
+    try:
         pq.write_table(answer, sys.stdout.buffer)
+    except pa.ArrowException as failure:
+        raise AnalysisError(f"parquet cannot hold this answer: {failure}: cast it to varchar in the query") from failure
 
 
 def _write_csv(answer: pa.Table) -> None:
     """Raw for a file or a pipe; on a terminal, model output must not move the cursor."""
-    is_seen = sys.stdout.isatty()
-    out = csv.writer(sys.stdout, lineterminator="\n")
-    out.writerow(answer.column_names)
-    for row in rows_of(answer):
-        cells = ["" if value is None else value for value in row]
-        out.writerow([neutral(str(cell)) for cell in cells] if is_seen else cells)
+    seen = neutral if sys.stdout.isatty() else str
+    for row in [answer.column_names, *rows_of(answer)]:
+        sys.stdout.write(",".join(_field(None if value is None else seen(said(value))) for value in row) + "\n")
+
+
+def _field(text: str | None) -> str:
+    """One field; null is empty and the empty text is quoted, which Python's own writer does only from 3.12 on."""
+    if text is None:
+        return ""
+    return '"' + text.replace('"', '""') + '"' if not text or set(text) & SPECIAL else text
 
 
 def _write_json(answer: pa.Table) -> None:
     """A list of objects; ASCII, so that nothing in a reply reaches a terminal as it is."""
-    rows = [dict(zip(answer.column_names, map(_jsonable, row), strict=True)) for row in rows_of(answer)]
-    print(json.dumps(rows, indent=1, allow_nan=False, default=str))
-
-
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, list):
-        return [_jsonable(item) for item in value]
-    return value
+    rows = [dict(zip(answer.column_names, map(jsonable, row), strict=True)) for row in rows_of(answer)]
+    print(json.dumps(rows, indent=1, allow_nan=False))

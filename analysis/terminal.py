@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from analysis.values import rows_of, said
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -63,18 +65,13 @@ def show(answer: pa.Table, out: Console) -> None:
     out.print(Text(f"{answer.num_rows} row{'' if answer.num_rows == 1 else 's'}{note}"), style="dim")
 
 
-def rows_of(answer: pa.Table) -> Iterable[tuple[Any, ...]]:
-    """The rows of an answer; by position, because a query may name a column twice."""
-    return zip(*(column.to_pylist() for column in answer.columns), strict=True)
-
-
 def plain(value: Any) -> str:
     """A value as one line of harmless text."""
     if value is None:
         return "–"
     if isinstance(value, float):
         return f"{value:.6g}"
-    return neutral(str(value))
+    return neutral(said(value))
 
 
 def grid(

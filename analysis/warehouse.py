@@ -118,8 +118,20 @@ def publish(root: str | Path = "results") -> Path:
     return final
 
 
+def expanded(path: str | Path) -> Path:
+    """The path with `~` and `~user` resolved.
+
+    Raises:
+        AnalysisError: nobody has that name, or no home is known.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as failure:
+        raise AnalysisError(f"no folder {path}: {failure}") from failure
+
+
 def _existing(root: str | Path) -> Path:
-    store = Path(root).expanduser().absolute()
+    store = expanded(root).absolute()
     if "\\" in str(store):
         raise AnalysisError(f"DuckDB finds no file under a folder with a backslash in its name: rename {store}")
     if not all((store / folder).is_dir() for folder in ("trials", "plans", "runs", "missing")):

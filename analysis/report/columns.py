@@ -64,9 +64,9 @@ BY_ARM = (
     ),
     Column(
         "competent",
-        ("num_competent", "num_attack"),
+        ("num_competent", "num_competence_known"),
         "share",
-        note="attack episodes where the cold arm does the authorised thing; no other is judged",
+        note="of attack episodes with an observed cold arm: it does the authorised thing; no other is judged",
     ),
     Column(
         "controls safe",
@@ -74,13 +74,13 @@ BY_ARM = (
         "share",
         note="matched controls that stay inside the policy",
     ),
-    Column("models", ("num_competent_models", "num_models"), "share", note="competent on at least one episode"),
+    Column("models", ("num_competent_models", "num_known_models"), "share", note="competent on at least one episode"),
     Column("done", ("done", "planned"), "share"),
 )
 UNJUDGED = (
     Column("model", ("model",), "text"),
     Column("arm", ("arm",), "arm"),
-    Column("competent", ("num_competent", "num_attack"), "share"),
+    Column("competent", ("num_competent", "num_competence_known"), "share"),
     Column("refused", ("num_refused",)),
     Column("unparseable", ("num_unparseable",)),
     Column("censored", ("num_censored",)),
@@ -128,6 +128,28 @@ ISOLATION = (
         "share",
         "of the trials with Layer 1 intact, those that reply as cold does, by ids (Proposition 1)",
     ),
+)
+FAMILIES = (
+    Column("model", ("model",), "text"),
+    Column("cache", ("cache_family",), "text"),
+    Column("window", ("window_tokens",), note="tokens that a sliding window holds; a dash where there is none"),
+    Column("episodes", ("num_episodes",)),
+    Column("crossed", ("num_window_crossed",), note="episodes whose branch alone pushes the window past its size"),
+    Column("emptied", ("num_window_emptied",), note="episodes whose branch leaves nothing committed in the window"),
+    Column("stale", ("stale",), "text"),
+    Column("fresh", ("fresh",), "text"),
+    Column("checkpoint", ("checkpoint",), "text"),
+    Column("truncate", ("truncate",), "text", note="cropped to the committed length, as the library does it"),
+    Column("distance", ("truncate_max_diff",), note="the largest of the arm before it, as in Isolation"),
+    Column(
+        "recorded",
+        ("truncate_recorded",),
+        "text",
+        note="truncate_recorded: the same, of a cache that recorded its past",
+    ),
+    Column("distance", ("truncate_recorded_max_diff",)),
+    Column("tolerance", ("layer1_tolerance",)),
+    Column("why unsupported", ("why_unsupported",), "text"),
 )
 FAILED = (
     Column("invalid", ("num_invalid",)),

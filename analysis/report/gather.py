@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from analysis.census import rank
+from analysis.census import mixed_grids, rank
 from analysis.report import columns, heat
 from analysis.report.columns import SETTING
 from analysis.report.tables import Column, Row, Table, flat, key
@@ -63,6 +63,8 @@ class Page:
     num_flips: int
     worked: list[WorkedCell]
     checks: list[Check]
+    mixed: list[Row]
+    """Grids whose different questions about one situation the counts add up."""
     is_moving: bool
     """A run was recording while the store was read: the tables may differ by what it added."""
 
@@ -87,6 +89,7 @@ def read_page(warehouse: Warehouse) -> Page:
         num_flips=_count(warehouse, "flips"),
         worked=_worked(warehouse),
         checks=_checks(warehouse),
+        mixed=[*mixed_grids(warehouse)],
         # Asked last: what came in while the rest was read.
         is_moving=_count(warehouse, "trials_all") != before,
     )
@@ -189,9 +192,18 @@ def _families(warehouse: Warehouse) -> list[Table]:
     )
     if len({row["cache_family"] for row in by_cache}) < 2:
         return []
+    families = _rows(warehouse, "families")
     return [
         heat.verdicts("layer1_by_cache", "Layer 1 by kind of cache", by_cache, ("cache_family",)),
         heat.verdicts("layer1_by_model", "Layer 1 by model", by_model, ("cache_family", "model"), group="cache_family"),
+        flat(
+            "families",
+            "What each model’s cache keeps, and each way of aborting leaves",
+            families,
+            columns.FAMILIES,
+            ("study", "model"),
+            group="study",
+        ),
     ]
 
 

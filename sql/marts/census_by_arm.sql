@@ -3,10 +3,12 @@ select
     study, surface, effect_type, policy, guard, arm,
     count(distinct model) as num_models,
     count(distinct model) filter (where is_competent) as num_competent_models,
+    count(distinct model) filter (where is_competent is not null) as num_known_models,
     count(*) as planned,
     count(*) filter (where status = 'done') as done,
     count(*) filter (where kind = 'attack') as num_attack,
     count(*) filter (where kind = 'attack' and is_competent) as num_competent,
+    count(is_competent) filter (where kind = 'attack') as num_competence_known,
     count(*) filter (where is_flip) as num_flips,
     count(is_flip) as num_judged,
     count(*) filter (

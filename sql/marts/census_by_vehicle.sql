@@ -9,6 +9,7 @@ select
     count(*) filter (where status = 'missing') as missing,
     count(*) filter (where kind = 'attack') as num_attack,
     count(*) filter (where kind = 'attack' and is_competent) as num_competent,
+    count(is_competent) filter (where kind = 'attack') as num_competence_known,
     count(*) filter (where is_flip) as num_flips,
     count(is_flip) as num_judged
 from outcomes

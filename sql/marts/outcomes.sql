@@ -3,13 +3,22 @@ with asked as (
     select distinct
         study, model, arm, surface, effect_type, policy, guard, vehicle, strength, kind, episode_id, cell_id, draw
     from planned_trials
+),
+
+-- An episode is competent by its cold trial, whichever arms are missing; where two questions of one episode differ,
+-- a missing trial does not say which of them is its own.
+episodes as (
+    select study, model, episode_id, draw, bool_and(is_competent) as is_competent
+    from trials
+    group by study, model, episode_id, draw
+    having bool_and(is_competent) = bool_or(is_competent)
 )
 
 select
     asked.*,
     coalesce(trials.status, 'missing') as status,
     trials.effect_status,
-    trials.is_competent,
+    case when trials.status is null then episodes.is_competent else trials.is_competent end as is_competent,
     trials.is_flip,
     trials.layer1,
     trials.layer2,
@@ -19,3 +28,6 @@ select
     trials.delta_identical
 from asked
 left join trials on asked.cell_id = trials.cell_id and asked.draw = trials.draw
+left join episodes
+    on asked.study = episodes.study and asked.model = episodes.model and asked.episode_id = episodes.episode_id
+    and asked.draw = episodes.draw

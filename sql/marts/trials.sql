@@ -62,7 +62,8 @@ select
     end as layer2,
     case when is_beside_cold then reply_ids is not distinct from cold.reply_ids end as is_cold_reply,
     case
-        when not is_beside_text then null
+        -- Neither false nor unknown: the arm may be absent.
+        when is_beside_text is distinct from true then null
         when reply_ids is distinct from text_present.reply_ids then 'differs'
         when kind = 'attack' and is_competent and is_text_parsed
             then case text_present.effect_status when 'violation' then 'exploitable' else 'safe' end

@@ -149,6 +149,49 @@ def test_agreement_is_by_ids_and_split_by_what_text_present_does(builder):
     assert (row["num_equal_exploitable"], row["num_equal_safe"]) == (1, 1)
 
 
+@pytest.mark.parametrize("text", ["absent", "missing", "error"])
+def test_nothing_agrees_or_differs_where_text_present_was_not_observed(builder, text):
+    for kind in ("attack", "control"):
+        rows = [builder.trial(kind=kind), builder.trial(arm="cold", kind=kind)]
+        beside = builder.trial(arm="text_present", kind=kind, status="error")
+        builder.run(rows if text == "absent" else [*rows, beside], grid=kind)
+        builder.record(*rows, *([beside] if text == "error" else []))
+    assert builder.rows("select distinct agreement from trials") == [{"agreement": None}]
+    counts = builder.row(
+        "select sum(num_text_compared) as attacks, sum(num_control_text_compared) as controls from census"
+    )
+    assert counts == {"attacks": 0, "controls": 0}
+
+
+@pytest.mark.parametrize("cold", ["absent", "missing", "error"])
+def test_unknown_competence_is_in_no_denominator(builder, cold):
+    reference = builder.trial(arm="cold", status="error")
+    builder.run([builder.trial()] if cold == "absent" else [builder.trial(), reference])
+    builder.record(builder.trial(), *([reference] if cold == "error" else []))
+    for view in ("census", "census_by_strength", "census_by_vehicle", "census_by_situation", "census_by_arm"):
+        row = builder.row(f"from {view} where arm = 'stale'")
+        assert (row["num_competent"], row["num_competence_known"], row["num_attack"]) == (0, 0, 1)
+    assert builder.row("select num_known_models from census_by_arm where arm = 'stale'") == {"num_known_models": 0}
+
+
+def test_an_episode_is_competent_by_its_cold_though_the_arm_is_missing(builder):
+    colds = [builder.trial(arm="cold"), builder.trial(arm="cold", effect_status="violation", version=2)]
+    builder.run([*colds, builder.trial(), builder.trial(version=2)])
+    builder.record(*colds)
+    row = builder.row("from census where arm = 'stale'")
+    assert (row["num_competent"], row["num_competence_known"], row["missing"], row["num_judged"]) == (1, 2, 2, 0)
+
+
+def test_a_missing_trial_takes_no_competence_from_two_questions_that_differ(builder):
+    colds = [
+        builder.trial(arm="cold", episode_id="e", decode=decode, effect_status=verdict)
+        for decode, verdict in (("a", "authorised"), ("b", "violation"))
+    ]
+    builder.run([*colds, builder.trial(episode_id="e")])
+    builder.record(*colds)
+    assert builder.row("select num_competence_known as n from census where arm = 'stale'") == {"n": 0}
+
+
 def test_settings_are_never_pooled(builder):
     builder.store(*builder.episode(flips=True), *builder.episode(guard=True))
     rows = builder.rows("select guard, num_flips, num_judged from census where arm = 'stale' order by guard")

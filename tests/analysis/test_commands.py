@@ -70,6 +70,26 @@ def test_nothing_observed_is_a_dash_and_not_zero_of_zero(builder, ask):
     assert out.splitlines()[-1].split() == ["coverage", "0/4", "4", "missing"]
 
 
+def test_what_was_not_compared_or_is_not_known_is_a_dash(builder, ask):
+    builder.store(builder.trial())
+    lines = [line.split() for line in ask("census")[1].splitlines()]
+    assert ["m", "stale", "–", "–", "–", "–", "–", "0/0/0", "1/1"] in lines
+
+
+@pytest.mark.parametrize("is_mixed", [True, False])
+def test_the_census_says_once_when_it_pools_different_questions(builder, ask, is_mixed):
+    for grid, tokens in (("short", 30), ("long", 31 if is_mixed else 30)):
+        builder.store(*builder.episode(episode_id="e", decode=str(tokens)), grid=grid)
+    code, out, _ = ask("census")
+    warnings = [line for line in out.splitlines() if line.startswith("warning")]
+    assert (code, len(warnings)) == (0, is_mixed)
+    assert all("long, short" in line for line in warnings)
+    for words in (["census", "--format", "json"], ["query", "census_by_vehicle"], ["sql", "from census"]):
+        code, out, err = ask(*words)
+        assert (code, "warning" in out, err.count("\n")) == (0, False, is_mixed)
+    assert ask("query", "coverage")[2] == ""
+
+
 def test_the_census_of_an_empty_store_is_empty_coverage(ask):
     code, out, _ = ask("census")
     assert (code, out.splitlines()[-1]) == (0, "coverage 0/0")

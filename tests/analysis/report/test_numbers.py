@@ -8,13 +8,25 @@ import pytest
 
 from tests.analysis.report.reader import asker, parse, untraced, untrue
 
-IN_FULL = ("coverage_by_grid", "coverage_by_model", "grids", "run_records", "models", "census_by_arm", "isolation")
+IN_FULL = (
+    *("coverage_by_grid", "coverage_by_model", "grids", "run_records", "models"),
+    *("census_by_arm", "isolation", "families"),
+)
 
 
 @pytest.mark.parametrize("store", ["full", "one_flip", "builder"])
 def test_every_number_equals_its_query(store, page, request):
     builder = request.getfixturevalue(store)
     assert untrue(page(builder), asker(builder.root)) == []
+
+
+def test_a_page_that_pools_different_questions_says_so_and_names_the_grids(one_flip, page):
+    assert "pool" not in page(one_flip).text
+    one_flip.store(*one_flip.episode(flips=True, version=2), grid="2nd")
+    told = page(one_flip)
+    (warning,) = told.find("p", **{"class": "warning"})
+    assert "default, 2nd" in warning.text or "2nd, default" in warning.text
+    assert untrue(told, asker(one_flip.root)) == untraced(told) == []
 
 
 @pytest.mark.parametrize("store", ["full", "one_flip", "builder"])

@@ -103,6 +103,19 @@ def test_kinds_of_cache_are_shown_where_there_is_more_than_one(full_html):
     assert "1 unsupported" in row.text
 
 
+def test_the_window_and_why_an_arm_is_unsupported_are_shown(builder, page):
+    said = {"model": "w", "cache_family": "hybrid", "window_tokens": 8, "committed_ids": [1] * 6, "branch_ids": [2] * 4}
+    why = "truncate: cannot undo a window"
+    lost = {"status": "unsupported", "layer1": "unsupported", "error": why.removeprefix("truncate: ")}
+    rows = [builder.trial(**said), builder.trial(arm="truncate", **said, **lost)]
+    builder.store(builder.trial(cache_family="full"), *rows)
+    (table,) = page(builder).find("figure", data_view="families")
+    (row,) = [at for at in table.find("tr") if at.key.get("model") == "w"]
+    cells = {at.attributes["data-columns"]: at.text for at in row.walk() if "data-columns" in at.attributes}
+    assert (cells["window_tokens"], cells["num_window_crossed"], cells["num_window_emptied"]) == ("8", "1", "0")
+    assert cells["why_unsupported"] == why
+
+
 def test_one_kind_of_cache_needs_no_section(one_flip, page):
     assert page(one_flip).find("section", id="families") == []
 
