@@ -66,13 +66,17 @@ def read(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         StoreError: the part is damaged or is not ours.
     """
     try:
-        return pq.read_table(
+        table = pq.read_table(
             path, columns=columns and list(columns), page_checksum_verification=True, partitioning=None
         )
+        # Names are decoded when they are asked for; damage in them is met here.
+        if not table.column_names:
+            raise StoreError(f"{path}: a part without columns")
     except FileNotFoundError:
         raise
-    except (OSError, pa.ArrowException, KeyError) as damage:
+    except (OSError, pa.ArrowException, KeyError, ValueError) as damage:
         raise StoreError(f"{path}: not a readable part: {damage}") from damage
+    return table
 
 
 def parts(folder: Path) -> list[Path]:

@@ -172,3 +172,12 @@ def test_no_statistics_are_written_that_a_flipped_bit_could_turn_against_the_row
     parquet.commit(tmp_path, "n", TABLE)
     group = pq.read_metadata(tmp_path / "part-n.parquet").row_group(0)
     assert not any(group.column(at).is_stats_set for at in range(group.num_columns))
+
+
+def test_a_column_name_that_is_no_text_is_damage(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.prepare()
+    parquet.commit(store.runs, "bad", pa.table({"run_id": ["r"], "sequence": [1]}))
+    bad = store.runs / "part-bad.parquet"
+    bad.write_bytes(bad.read_bytes().replace(b"sequence", b"sequenc\xec"))
+    assert store.damaged() == [bad]
