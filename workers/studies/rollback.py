@@ -217,6 +217,9 @@ class RollbackJudge:
         effect = Effect(**facts["effect"])
         is_complete = decoded.stop == "eos"
         answer = decoded.text.rpartition("</think>")[2]
+        if "<think>" in answer:
+            # Thinking that never ended: what it rehearses is no reply.
+            answer = ""
         reading = replies.read(facts["style"], effect, facts["refusal"], answer, is_complete=is_complete)
         if reading.targets:
             allowed = {replies.normal(target) for target in facts["allowed"]}
