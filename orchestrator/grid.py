@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from orchestrator.config import Composed
@@ -12,8 +13,7 @@ from workers import arms
 from workers.episode import Episode
 from workers.errors import ConfigError
 from workers.identity import IDENTITY_VERSION, Identity, canonical, digest, libraries
-from workers.spec import DecodeSpec, ModelSpec
-from workers.studies import StudySpec
+from workers.spec import ModelSpec
 from workers.studies.base import levels_of
 
 
@@ -43,6 +43,8 @@ class Cell:
     episode_id: str
     episode: Episode
     arm: str
+    temperature: float
+    num_draws: int
     identity: Identity
     cell_id: str
     is_selected: bool
@@ -60,13 +62,6 @@ def identify(model: ModelSpec, weights: str, blocked: str | None) -> ModelIdenti
     options = {"clock", "template_arguments", "system", "acknowledgement"}
     asked |= model.model_dump(mode="json", include=options, exclude_defaults=True)
     return ModelIdentity(canonical({"weights": weights, **asked}), blocked)
-
-
-def decode_of(spec: StudySpec, model: ModelSpec) -> DecodeSpec:
-    """The study's decode settings with the model's own budget, where it has one."""
-    if model.max_new_tokens is None:
-        return spec.decode
-    return spec.decode.model_copy(update={"max_new_tokens": model.max_new_tokens})
 
 
 def expand(composed: Composed, models: dict[str, ModelIdentity]) -> list[Cell]:
@@ -106,21 +101,31 @@ def _cells(composed: Composed, models: dict[str, ModelIdentity]) -> Iterator[Cel
     treatments = [(name, f"{name}/{arms.get(name).version}") for name in spec.arms]
     for model in composed.models:
         weights = models[model.name].digest
-        decode = canonical(decode_of(spec, model).model_dump(mode="json", exclude={"num_draws"}))
+        decodes = spec.decode.each(model.max_new_tokens)
         for episode in spec.episodes(model):
             content = episode.digest
             episode_id = digest(f"{weights}\x1f{content}")
-            for arm, treatment in treatments:
+            for (arm, treatment), (decode, num_draws) in product(treatments, decodes):
                 identity = Identity(
                     version=IDENTITY_VERSION,
                     study=f"{study.name}/{study.version}",
                     model=weights,
                     episode=content,
                     arm=treatment,
-                    decode=decode,
+                    decode=decode.text,
                     libraries=versions,
                 )
-                yield Cell(model.name, episode_id, episode, arm, identity, identity.cell_id, True)
+                yield Cell(
+                    model=model.name,
+                    episode_id=episode_id,
+                    episode=episode,
+                    arm=arm,
+                    temperature=decode.temperature,
+                    num_draws=num_draws,
+                    identity=identity,
+                    cell_id=identity.cell_id,
+                    is_selected=True,
+                )
 
 
 def _resolved(only: tuple[str, ...], cell_ids: list[str]) -> set[str]:

@@ -71,7 +71,7 @@ def write_plan(store: Store, composed: Composed, plan_id: str, planned: Sequence
             "study": cell.episode.study,
             "model": cell.model,
             "arm": cell.arm,
-            "temperature": composed.spec.decode.temperature,
+            "temperature": cell.temperature,
             "is_selected": cell.is_selected,
             "blocked": entry.blocked,
             **cell.episode.axes,

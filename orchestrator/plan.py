@@ -63,7 +63,6 @@ def best(recorded: Iterable[tuple[str, int, str, int]]) -> dict[TrialKey, Record
 
 def plan(
     cells: Sequence[Cell],
-    num_draws: int,
     recorded: Mapping[TrialKey, Recorded],
     blocked: Mapping[str, str],
     *,
@@ -78,7 +77,7 @@ def plan(
     return [
         _planned(cell, draw, recorded.get((cell.cell_id, draw)), blocked.get(cell.model), retry_errors)
         for cell in cells
-        for draw in range(num_draws)
+        for draw in range(cell.num_draws)
     ]
 
 

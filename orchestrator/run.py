@@ -51,7 +51,6 @@ def prepare(composed: Composed) -> Prepared:
     found = ledger.recorded(store, composed.study.name)
     planned = plan.plan(
         cells,
-        composed.spec.decode.num_draws,
         found,
         blocked,
         retry_errors=composed.run.retry == "error",
@@ -149,7 +148,6 @@ def _job(prepared: Prepared, model: ModelSpec, run_id: str) -> Job:
         study=composed.study.name,
         store=str(prepared.store.root),
         run_id=run_id,
-        decode=grid.decode_of(composed.spec, model),
         isolation=composed.run.isolation,
         num_threads=max(1, int(model.device.cpus)),
     )

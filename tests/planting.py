@@ -20,7 +20,7 @@ VERDICTS = ("effect", "effect_status", "target_margin", "layer1")
 
 def run(engine: Engine, work: Work, isolation: str = "class") -> dict[str, Row]:
     """Arm → the row that its trial would be."""
-    runner = CellRunner(engine, get("rollback"), 24, isolation)
+    runner = CellRunner(engine, get("rollback"), isolation)
     return {trial.arm: row for trial, row in zip(work.trials, runner.run(work), strict=True)}
 
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from workers import surfaces
+from workers.surfaces import Script, Step
+from workers.surfaces.base import Read
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from workers.engine import Engine, Handle
+    from workers.episode import Episode
     from workers.split import Split
+    from workers.surfaces import Aborted, Held, Restore, Session, Surface
 
 
 @dataclass(slots=True)
@@ -47,30 +53,51 @@ class Bench:
     """What an arm may ask for. Each call that computes is charged to the arm's `cost`.
 
     The *retained* class is one session as an application would hold it: the committed prefix is prefilled, a
-    snapshot is taken, the branch is fed. `stale`, `truncate` and `checkpoint` start from it, on copies.
+    snapshot is taken, the branch is fed. Every arm that shares the session aborts a copy of it, on the surface that
+    the episode names.
     """
 
     engine: Engine
     split: Split
+    surface: Surface = field(default_factory=lambda: surfaces.get("tensor_probe"))
+    episode: Episode | None = None
+    """Whose turns the surface's transcript holds; a bare surface needs none."""
     cost: Cost = field(default_factory=Cost)
     shared: list[Shared] = field(default_factory=list)
+    _sessions: dict[Script, Session] = field(default_factory=dict)
+    _aborted: Aborted | None = None
     _earlier: list[weakref.ref[Handle]] = field(default_factory=list)
     _roots: list[object] = field(default_factory=list)
 
-    @cached_property
-    def _retained(self) -> tuple[Handle, Handle]:
-        session = self.engine.prefill(self.split.committed_ids)
-        snapshot = self.engine.fork(session)
-        self.engine.feed(session, self.split.branch_ids)
-        self._share("session", snapshot, session)
-        return snapshot, session
+    def __post_init__(self) -> None:
+        """Call the model as the surface does."""
+        self.engine = self.engine.through(self.surface.path)
 
-    @cached_property
-    def _recording(self) -> Handle:
-        session = self.engine.prefill(self.split.committed_ids, records_past=True)
-        self.engine.feed(session, self.split.branch_ids)
-        self._share("session", session)
-        return session
+    @property
+    def _retained(self) -> tuple[Handle, Handle]:
+        held = self._noted(self._session().held)
+        return held.committed, held.explored
+
+    def _session(
+        self, branch_ids: Sequence[int] | None = None, *, on_fork: bool = False, records_past: bool = False
+    ) -> Session:
+        turns, parts = self.episode, self.split
+        script = Script(
+            committed=Step(turns.committed if turns else (), parts.committed_ids),
+            branch=Step(turns.branch if turns else (), parts.branch_ids if branch_ids is None else tuple(branch_ids)),
+            finalize=Step(turns.finalize if turns else (), parts.delta_ids),
+            on_fork=on_fork,
+            records_past=records_past,
+        )
+        if script not in self._sessions:
+            self._sessions[script] = self.surface.open(self.engine, script)
+        return self._sessions[script]
+
+    def _noted(self, held: Held) -> Held:
+        """Watch what a session holds from the moment an arm looks at it."""
+        known = [shared.handle for shared in self.shared]
+        self._share("session", *(handle for handle in (held.committed, held.explored) if handle not in known))
+        return held
 
     @cached_property
     def reference(self) -> Handle:
@@ -99,31 +126,60 @@ class Bench:
     def _share(self, kind: Literal["session", "reference"], *handles: Handle) -> None:
         self.shared.extend(Shared(kind, handle, self.engine.digest(handle)) for handle in handles)
 
-    def explored(self) -> Handle:
-        """A copy of the session after the branch was fed, before anything was dropped."""
-        session = self._retained[1]
-        self.cost.prefill_tokens += len(session.ledger)
-        return self.engine.fork(session)
+    def restored(self, restore: Restore, session: Session | None = None) -> Handle:
+        """The state with which the session goes on when its abort handler does `restore`."""
+
+        def handler(held: Held) -> Handle:
+            noted = self._noted(held)
+            self.cost.prefill_tokens += len(noted.explored.ledger)
+            with _timed(self.cost, "restore_ms"):
+                return restore(noted)
+
+        return self._abort(session or self._session(), handler)
+
+    def _abort(self, session: Session, handler: Restore) -> Handle:
+        self._aborted = session.abort(handler)
+        return self._aborted.state
+
+    def decide(self, handle: Handle, read: Callable[[Handle], Read], *, is_one_pass: bool) -> Read:
+        """Have the decision read from the state, once it holds the delta: fed as the surface does it."""
+        aborted, self._aborted = self._aborted, None
+        if aborted is not None and aborted.state is handle:
+            return aborted.decide(read)
+        if not is_one_pass:
+            self.engine.feed(handle, self.split.delta_ids)
+        return read(handle)
+
+    def explored(self, branch_ids: Sequence[int] | None = None) -> Handle:
+        """A copy of the session after the branch, or other ids in its place, was fed, and before any was dropped."""
+
+        def keep(held: Held) -> Handle:
+            explored = self._noted(held).explored
+            self.cost.prefill_tokens += len(explored.ledger)
+            return self.engine.fork(explored)
+
+        return self._abort(self._session(branch_ids), keep)
 
     def snapshot(self) -> Handle:
         """A copy of the state as it was right after the committed prefill."""
-        saved = self._retained[0]
-        self.cost.prefill_tokens += len(self._retained[1].ledger)
-        with _timed(self.cost, "restore_ms"):
-            return self.engine.fork(saved)
+        return self.restored(lambda held: self.engine.fork(held.committed))
+
+    def scoped(self) -> Handle:
+        """A copy of the session's own state, where the branch was explored on a fork that is now thrown away."""
+        return self.restored(lambda held: self.engine.fork(held.committed), self._session(on_fork=True))
+
+    def masked(self, start: int, stop: int) -> Handle:
+        """The explored session, where nothing attends to positions `start` to `stop` any more."""
+        return self.restored(lambda held: self.engine.mask(held.explored, start, stop))
 
     def cropped(self, length: int) -> Handle:
         """The explored session cut back to its first `length` tokens, by the cache library's own crop."""
-        return self._crop(self._retained[1], length)
+        return self.restored(lambda held: self.engine.crop(held.explored, length))
 
     def recorded_and_cropped(self, length: int) -> Handle:
         """As `cropped`, of a session whose cache recorded its past from the start: no crop is refused."""
-        return self._crop(self._recording, length)
-
-    def _crop(self, session: Handle, length: int) -> Handle:
-        self.cost.prefill_tokens += len(session.ledger)
-        with _timed(self.cost, "restore_ms"):
-            return self.engine.crop(session, length)
+        session = self._session(records_past=True)
+        return self.restored(lambda held: self.engine.crop(held.explored, length), session)
 
     def prefilled(self, ids: Sequence[int]) -> Handle:
         """A new cache from one pass over `ids`, sharing nothing."""
@@ -132,7 +188,11 @@ class Bench:
             return self.engine.prefill(ids)
 
     def reprefilled(self, ids: Sequence[int]) -> Handle:
-        """As `prefilled`, where the pass is the restore itself: it counts as recomputed work."""
-        self.cost.recomputed_tokens += len(ids)
-        with _timed(self.cost, "restore_ms"):
-            return self.prefilled(ids)
+        """As `prefilled`, where the pass is the abort's restore: it counts as recomputed work."""
+
+        def restore(_: Held) -> Handle:
+            self.cost.recomputed_tokens += len(ids)
+            with _timed(self.cost, "restore_ms"):
+                return self.prefilled(ids)
+
+        return self._abort(self._session(), restore)

@@ -8,7 +8,7 @@ from typing import Any
 
 from workers.episode import Episode
 from workers.identity import Identity, digest
-from workers.spec import DecodeSpec, ModelSpec
+from workers.spec import Decode, ModelSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,11 @@ class Trial:
     def cell_id(self) -> str:
         """Id of the trial's cell."""
         return self.identity.cell_id
+
+    @property
+    def decode(self) -> Decode:
+        """How it is decoded, as its identity says."""
+        return Decode.model_validate_json(self.identity.decode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,6 @@ class Job:
     study: str
     store: str
     run_id: str
-    decode: DecodeSpec
     isolation: str
     """`class`: states shared inside a class; `strict`: every trial alone."""
     num_threads: int

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import time
 import traceback
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from workers import arms, isolation
+from workers import arms, isolation, surfaces
 from workers.bench import Bench, Cost
 from workers.errors import IsolationError, OutOfMemory, TemplateError, Unsupported
+from workers.identity import digest
 from workers.split import Split, split
+from workers.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from workers.arms import Arm
     from workers.block import Row, Trial, Work
     from workers.engine import Decoded, Engine, Handle
+    from workers.episode import Episode
     from workers.studies import Study
 
 
@@ -26,7 +32,6 @@ class CellRunner:
 
     engine: Engine
     study: Study
-    max_new_tokens: int
     isolation: str
 
     def run(self, work: Work) -> Iterator[Row]:
@@ -37,66 +42,86 @@ class CellRunner:
         """
         try:
             parts = split(self.engine, work.episode)
-            self.engine.check_span(len(parts.committed_ids), self._longest(parts))
-        except (IsolationError, TemplateError) as refusal:
-            check = refusal.check if isinstance(refusal, IsolationError) else "template_refused"
-            for _ in work.trials:
-                yield _failed("invalid", refusal, check)
-            return
+            self.engine.check_span(len(parts.committed_ids), self._longest(parts, work))
+            bench = self._bench(parts, work)
         except OutOfMemory:
             raise
-        except Exception as bug:
+        except Exception as fault:
             for _ in work.trials:
-                yield _failed("error", bug)
+                yield _refused(fault)
             return
-        bench = Bench(self.engine, parts)
-        for trial in work.trials:
+        for arm, trials in self._treated(work):
             bench.cost = Cost()
-            row = self._guarded(bench, trial, work)
-            yield _split_columns(parts) | row
+            rows = self._guarded(bench, arm, trials, work)
+            for row in rows:
+                yield _split_columns(parts) | row
             # After an error nobody knows what the arm left behind.
-            if self.isolation == "strict" or row.get("parent_intact") is not True:
-                bench = Bench(self.engine, parts)
+            if self.isolation == "strict" or rows[-1].get("parent_intact") is not True:
+                bench = self._bench(parts, work)
 
-    def _longest(self, parts: Split) -> int:
+    def _bench(self, parts: Split, work: Work) -> Bench:
+        return Bench(self.engine, parts, surfaces.get(work.episode.surface), work.episode)
+
+    def _treated(self, work: Work) -> Iterator[tuple[Arm, tuple[Trial, ...]]]:
+        """An arm and those trials that decide on one state of it: its draws, and alone each one under `strict`."""
+        for name, group in groupby(work.trials, key=attrgetter("arm")):
+            trials = tuple(group)
+            for together in [(trial,) for trial in trials] if self.isolation == "strict" else [trials]:
+                yield arms.get(name), together
+
+    def _longest(self, parts: Split, work: Work) -> int:
         """Tokens of the longest context that any arm may reach, with a reply that uses its whole budget."""
-        return len(parts.branched_ids) + len(parts.delta_ids) + self.max_new_tokens
+        budget = max(trial.decode.max_new_tokens for trial in work.trials)
+        return len(parts.branched_ids) + len(parts.delta_ids) + budget
 
-    def _guarded(self, bench: Bench, trial: Trial, work: Work) -> Row:
+    def _guarded(self, bench: Bench, arm: Arm, trials: tuple[Trial, ...], work: Work) -> list[Row]:
         try:
-            return self._run_trial(bench, trial, work)
-        except Unsupported as lack:
-            return _failed("unsupported", lack) | {"layer1": "unsupported", "parent_intact": bench.is_intact()}
-        except IsolationError as broken:
-            return _invalid({broken.check: broken.message, **dict(isolation.of_parents(bench))})
+            return self._run_arm(bench, arm, trials, work)
         except OutOfMemory:
             raise
+        except Unsupported as lack:
+            row = _failed("unsupported", lack) | {"layer1": "unsupported", "parent_intact": bench.is_intact()}
+        except IsolationError as broken:
+            row = _invalid({broken.check: broken.message, **dict(isolation.of_parents(bench))})
         except Exception as bug:
-            return _failed("error", bug)
+            row = _failed("error", bug)
+        return [row] * len(trials)
 
-    def _run_trial(self, bench: Bench, trial: Trial, work: Work) -> Row:
-        arm, parts = arms.get(trial.arm), bench.split
+    def _run_arm(self, bench: Bench, arm: Arm, trials: tuple[Trial, ...], work: Work) -> list[Row]:
         handle = arm.prepare(bench)
-        layer1 = self._layer1(bench, handle, arm)
+        held = self._layer1(bench, handle, arm) | {"overwritten_tokens": _overwritten(bench.split, handle)}
         failed = dict(isolation.of_state(bench, arm, handle))
         bench.take(handle)
         if failed:
-            held = {"cache_length": layer1.get("cache_length")}
-            return _invalid(failed | dict(isolation.of_parents(bench))) | held
+            row = _invalid(failed | dict(isolation.of_parents(bench))) | {"cache_length": held.get("cache_length")}
+            return [row] * len(trials)
         start = time.perf_counter()
-        if not arm.is_one_pass:
-            self.engine.feed(handle, parts.delta_ids)
-        failed = dict(isolation.of_delta(parts, arm, handle))
-        measures = dict(self.study.judge.score(self.engine, handle, work.episode))
-        decoded = self.engine.decode(handle, self.max_new_tokens)
-        found = _reply_columns(decoded) | {"decode_ms": 1000 * (time.perf_counter() - start)}
+
+        def read(state: Handle) -> list[Row]:
+            decision = Decision(bench, arm, state, work.episode, feed_ms=1000 * (time.perf_counter() - start))
+            return [self._decide(decision, trial, is_last=trial is trials[-1]) for trial in trials]
+
+        rows = bench.decide(handle, read, is_one_pass=arm.is_one_pass)
+        return [row if row["status"] == "invalid" else _DONE | held | asdict(bench.cost) | row for row in rows]
+
+    def _decide(self, decision: Decision, trial: Trial, *, is_last: bool) -> Row:
+        bench, arm, episode, judge = decision.bench, decision.arm, decision.episode, self.study.judge
+        engine, parts, start = bench.engine, bench.split, time.perf_counter()
+        # The last draw may have the state itself; every other one leaves it as it is.
+        state = decision.state if is_last else engine.fork(decision.state)
+        failed = dict(isolation.of_delta(parts, arm, state))
+        measures: Row = dict(judge.score(engine, state, episode))
+        decoded = engine.decode(state, trial.decode.max_new_tokens, _stream(parts, trial))
+        decode_ms = decision.feed_ms + 1000 * (time.perf_counter() - start)
+        decoded = replace(decoded, opens_in_thinking=parts.delta_text.rstrip().endswith("<think>"))
+        found = _reply_columns(decoded) | {"decode_ms": decode_ms}
         failed |= dict(isolation.of_parents(bench))
-        measures |= self.study.judge.read(decoded, work.episode)
         if failed:
             return _invalid(failed) | found
-        return _DONE | layer1 | asdict(bench.cost) | found | measures
+        transcript = episode.transcript(with_branch=arm.layer1 == "violated")
+        return {"status": "done"} | found | measures | dict(judge.read(decoded, episode, transcript))
 
-    def _layer1(self, bench: Bench, handle: Handle, arm: arms.Arm) -> Row:
+    def _layer1(self, bench: Bench, handle: Handle, arm: Arm) -> Row:
         """Attended-state integrity, measured before the delta is fed (DESIGN §4.5)."""
         tolerance = self.engine.facts.layer1_tolerance
         if arm.layer1 != "measured":
@@ -108,6 +133,48 @@ class CellRunner:
             "layer1_tolerance": tolerance,
             "cache_length": len(handle.ledger),
         }
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A state that holds the delta, from which one reply a trial is read.
+
+    Attributes:
+        feed_ms: what it took to feed the delta.
+    """
+
+    bench: Bench
+    arm: Arm
+    state: Handle
+    episode: Episode
+    feed_ms: float
+
+
+def _stream(parts: Split, trial: Trial) -> Stream | None:
+    """The trial's random numbers: the same for every arm, and on every surface, that decides on the same tokens."""
+    decode = trial.decode
+    if decode.is_greedy:
+        return None
+    question = digest(repr((parts.committed_ids, parts.branch_ids, parts.delta_ids)))
+    return Stream(decode.temperature, decode.seed, question, trial.draw)
+
+
+def _overwritten(parts: Split, handle: Handle) -> int | None:
+    held = handle.ledger
+    if len(held) != len(parts.branched_ids):
+        return None
+    return sum(ours != theirs for ours, theirs in zip(held, parts.branched_ids, strict=True))
+
+
+def _refused(fault: Exception) -> Row:
+    """A row of an episode none of whose arms can be tried."""
+    if isinstance(fault, IsolationError):
+        return _failed("invalid", fault, fault.check)
+    if isinstance(fault, TemplateError):
+        return _failed("invalid", fault, "template_refused")
+    if isinstance(fault, Unsupported):
+        return _failed("unsupported", fault) | {"layer1": "unsupported"}
+    return _failed("error", fault)
 
 
 _DONE: Row = {"status": "done", "failed_checks": "", "delta_identical": True, "parent_intact": True}
@@ -141,6 +208,7 @@ def _split_columns(parts: Split) -> Row:
         "delta_ids": list(parts.delta_ids),
         "carrier_absent": parts.carrier_absent,
         "delta_identical": parts.delta_identical,
+        "carrier_tokens": parts.carrier_tokens,
     }
 
 

@@ -28,6 +28,8 @@ class Episode:
         finalize: the turn that asks for the decision.
         carriers: texts that must be absent from the delta (the attack's, also in its control).
         facts: what the study needs to judge a reply; not shown to the model.
+        carried: the carrier as this episode's branch says it, where there is one to overwrite.
+        surface: where the abort happens, as name and version.
     """
 
     study: str
@@ -37,6 +39,8 @@ class Episode:
     finalize: tuple[Message, ...]
     carriers: tuple[str, ...]
     facts: dict[str, Any]
+    carried: str = ""
+    surface: str = "tensor_probe/1"
 
     @property
     def text(self) -> str:
@@ -47,6 +51,10 @@ class Episode:
     def digest(self) -> str:
         """Identity of the episode: of its messages, its axes and what it is judged by."""
         return digest(self.text)
+
+    def transcript(self, *, with_branch: bool) -> tuple[Message, ...]:
+        """The turns up to the decision: of the clean transcript, or of the one that still holds the branch."""
+        return (*self.committed, *(self.branch if with_branch else ()), *self.finalize)
 
     @classmethod
     def from_text(cls, text: str) -> Episode:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 
@@ -111,9 +112,55 @@ class ModelSpec(Spec):
     """What the assistant says between two turns that are not its own, for templates whose roles must alternate."""
 
 
+class Decode(Spec):
+    """How one trial is decoded: greedily at temperature 0, else by draws from a keyed stream."""
+
+    max_new_tokens: int
+    temperature: float = 0.0
+    seed: int = 0
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether there is nothing to draw."""
+        return self.temperature == 0
+
+    @property
+    def text(self) -> str:
+        """As it enters a cell's identity: canonical JSON, the seed only where something is drawn."""
+        fields = self.model_dump(mode="json", exclude={"seed"} if self.is_greedy else set())
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+
 class DecodeSpec(Spec):
-    """How a trial is decoded. Greedy: one draw, temperature 0."""
+    """How a study's trials are decoded. Each temperature is a level of its own; a greedy cell has one draw."""
 
     max_new_tokens: Annotated[int, Field(ge=1, le=4096)] = 24
-    num_draws: Annotated[int, Field(ge=1, le=1)] = 1
-    temperature: Annotated[float, Field(ge=0, le=0)] = 0.0
+    num_draws: Annotated[int, Field(ge=1, le=100_000)] = 1
+    temperature: tuple[Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)], ...] = (0.0,)
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+
+    @field_validator("temperature", mode="before")
+    @classmethod
+    def _one_or_several(cls, given: Any) -> Any:
+        return given if isinstance(given, list | tuple) else (given,)
+
+    @field_validator("temperature")
+    @classmethod
+    def _levels_differ(cls, levels: tuple[float, ...]) -> tuple[float, ...]:
+        if not levels or len(set(levels)) < len(levels):
+            raise ValueError("should name at least one temperature, and none twice")
+        return levels
+
+    @model_validator(mode="after")
+    def _draws_differ(self) -> Self:
+        if self.num_draws > 1 and not any(self.temperature):
+            raise ValueError(
+                f"num_draws={self.num_draws} at temperature 0 would record one reply as often: it is greedy"
+            )
+        return self
+
+    def each(self, max_new_tokens: int | None = None) -> tuple[tuple[Decode, int], ...]:
+        """The settings of each temperature and its number of draws, with a model's own budget where it has one."""
+        budget = max_new_tokens or self.max_new_tokens
+        decodes = [Decode(max_new_tokens=budget, temperature=level, seed=self.seed) for level in self.temperature]
+        return tuple((decode, 1 if decode.is_greedy else self.num_draws) for decode in decodes)

@@ -36,6 +36,12 @@ class Split:
     delta_identical: bool
     """Whether both renders end in the very same delta ids."""
     carrier_absent: bool
+    neutral_branch_ids: tuple[int, ...] | None = None
+    """The branch with the carrier's tokens overwritten by as many neutral ones; None where they cannot be told."""
+    carrier_tokens: int | None = None
+    """Tokens of the carrier in the branch."""
+    overwrite_refusal: str = ""
+    """Why they cannot be told."""
 
     @property
     def branched_ids(self) -> tuple[int, ...]:

@@ -30,7 +30,7 @@ class Worker:
         self.study = studies.get(job.study)
         self.store = Store(job.store)
         self.engine = engine.load(job.model, num_threads=job.num_threads)
-        self.runner = CellRunner(self.engine, self.study, job.decode.max_new_tokens, job.isolation)
+        self.runner = CellRunner(self.engine, self.study, job.isolation)
 
     @property
     def facts(self) -> Facts:
@@ -77,6 +77,7 @@ class Worker:
                 "arm": trial.arm,
                 "identity": trial.identity.text,
                 "generation": trial.generation,
+                "temperature": trial.decode.temperature,
             }
             | row
             for trial, row in zip(work.trials, self.runner.run(work), strict=True)
@@ -88,7 +89,6 @@ class Worker:
             "study": job.study,
             "model": job.model.name,
             "model_identity": job.model_identity,
-            "temperature": job.decode.temperature,
             "template_sha256": facts.template_sha256,
             "cache_family": facts.cache,
             "window_tokens": facts.window_tokens,

@@ -30,7 +30,7 @@ def make_job(model: str, cpus: float = 1, gpus: float = 0, store: str = "store")
         reply_format="send_line",
         roles={},
     )
-    return Job(spec, "{}", "rollback", store, "run", 24, "class", 1)
+    return Job(spec, "{}", "rollback", store, "run", "class", 1)
 
 
 def make_block(model: str, episodes: Sequence[str], num_arms: int = 2) -> Block:

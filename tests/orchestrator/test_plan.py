@@ -24,7 +24,7 @@ def planned(
     *,
     retry: bool = False,
 ) -> list[Planned]:
-    return plan(cells, 1, recorded or {}, blocked or {}, retry_errors=retry)
+    return plan(cells, recorded or {}, blocked or {}, retry_errors=retry)
 
 
 def to_run(entries: list[Planned]) -> list[Planned]:

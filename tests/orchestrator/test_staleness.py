@@ -22,7 +22,11 @@ def stored(cells: list[Cell], texts: dict[str, str]) -> list[Stored]:
 @pytest.mark.parametrize(
     ("override", "weights", "expected"),
     [
-        ("study.texts.carriers.neutral=Once {target} had it.", "w", {"the episode changed: branch, carriers": 36}),
+        (
+            "study.texts.carriers.neutral=Once {target} had it.",
+            "w",
+            {"the episode changed: branch, carried, carriers": 36},
+        ),
         ("study.texts.finalize=Now.", "w", {"the episode changed: finalize": 108}),
         ("name=other", "v", {"the model changed: weights w → v": 108}),
         ("study.decode.max_new_tokens=9", "w", None),

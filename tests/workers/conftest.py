@@ -16,7 +16,7 @@ from orchestrator.plan import blocks, plan
 from workers.block import Block, Job
 from workers.engine.null import NullEngine
 from workers.episode import Episode
-from workers.spec import DecodeSpec, ModelSpec
+from workers.spec import ModelSpec
 
 Blocks = Callable[..., list[Block]]
 
@@ -40,7 +40,7 @@ def make_blocks() -> Blocks:
     def make(*overrides: str) -> list[Block]:
         composed = config.load(["model=scripted", *overrides])
         models = {model.name: identify(model, "weights", None) for model in composed.models}
-        planned = plan(expand(composed, models), 1, {}, {}, retry_errors=False)
+        planned = plan(expand(composed, models), {}, {}, retry_errors=False)
         return blocks(planned, 1)["scripted"]
 
     return make
@@ -62,7 +62,6 @@ def job(scripted: ModelSpec, tmp_path: Path) -> Job:
         study="rollback",
         store=str(tmp_path / "store"),
         run_id="run",
-        decode=DecodeSpec(),
         isolation="class",
         num_threads=1,
     )

@@ -93,8 +93,8 @@ def test_fresh_shares_nothing_with_the_session(engine: NullEngine, work: Work, m
     prefilled: list[Handle] = []
     original = NullEngine.prefill
 
-    def prefill(self: NullEngine, ids: Sequence[int]) -> Handle:
-        prefilled.append(original(self, ids))
+    def prefill(self: NullEngine, ids: Sequence[int], *, records_past: bool = False) -> Handle:
+        prefilled.append(original(self, ids, records_past=records_past))
         return prefilled[-1]
 
     monkeypatch.setattr(NullEngine, "prefill", prefill)

@@ -89,7 +89,7 @@ def test_an_empty_branch_is_not_the_template_s_fault(engine: NullEngine, attack:
 def test_the_row_carries_the_line_and_no_verdict(scripted: ModelSpec, make_blocks: Callable[..., list[Block]]) -> None:
     (work, *_) = make_blocks("where=vehicle == 'tool_return'")[0].works
     for constraints, check in ((["no tool"], "message_dropped"), (["no system"], "template_refused")):
-        runner = CellRunner(Strict(scripted, constraints), get("rollback"), 24, "class")
+        runner = CellRunner(Strict(scripted, constraints), get("rollback"), "class")
         rows = list(runner.run(work))
         assert {row["status"] for row in rows} == {"invalid"}
         assert {row["failed_checks"] for row in rows} == {check}

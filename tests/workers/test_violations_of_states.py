@@ -172,10 +172,10 @@ def test_an_engine_that_caches_prefixes(scripted: ModelSpec, work: Work) -> None
             super().__init__(spec)
             self.seen: list[NullHandle] = []
 
-        def prefill(self, ids: Sequence[int]) -> Handle:
+        def prefill(self, ids: Sequence[int], *, records_past: bool = False) -> Handle:
             fits = [old for old in self.seen if tuple(ids[: len(old.ids)]) == old.ledger]
             if not fits:
-                made = super().prefill(ids)
+                made = super().prefill(ids, records_past=records_past)
             else:
                 longest = max(fits, key=lambda old: len(old.ids))
                 made = self.fork(longest)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from workers.episode import Message
+from workers.stream import Stream
 
 
 class Handle(Protocol):
@@ -37,19 +38,21 @@ class Render:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """One greedy reply.
+    """One reply.
 
     Attributes:
         ids: reply tokens, without the end-of-sequence token.
         text: the reply, special tokens skipped.
         stop: `eos`, or `budget` when `max_new_tokens` ran out first.
         top2_margin: smallest gap between the best and the second-best logit over the steps.
+        opens_in_thinking: the delta ends inside a `<think>` that the reply has to close.
     """
 
     ids: tuple[int, ...]
     text: str
     stop: Literal["eos", "budget"]
     top2_margin: float
+    opens_in_thinking: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +77,23 @@ class Facts:
     """max(1e-5, 10 × the distance between a one-pass and a two-chunk pass on this model) (DESIGN §4.5)."""
 
 
+Path = Literal["explicit", "default", "generate"]
+"""How forward passes are called: with explicit positions, as the framework's defaults do, or by its `generate`."""
+
+
 class Engine(Protocol):
     """One loaded model. A handle is only ever valid on the engine that opened it."""
 
     @property
     def facts(self) -> Facts:
         """What was loaded, and how far apart two honest passes lie on it."""
+
+    def through(self, path: Path) -> Engine:
+        """The same model and handles, called another way.
+
+        Raises:
+            Unsupported: this engine has no such way.
+        """
 
     def render(self, messages: Sequence[Message]) -> Render:
         """Messages → text and ids, generation prompt included.
@@ -141,8 +155,16 @@ class Engine(Protocol):
     def distance(self, handle: Handle, reference: Handle) -> float | None:
         """Largest over tensors of max|a−b| / max|b|, every state tensor included; None where lengths differ."""
 
-    def decode(self, handle: Handle, max_new_tokens: int) -> Decoded:
-        """Greedy reply after the last fed token. The handle is consumed."""
+    def mask(self, handle: Handle, start: int, stop: int) -> Handle:
+        """A new handle, on storage of its own, in which no later token attends to positions `start` to `stop`.
+
+        Raises:
+            ValueError: no such positions.
+            Unsupported: this cache family keeps state that no mask can reach.
+        """
+
+    def decode(self, handle: Handle, max_new_tokens: int, stream: Stream | None = None) -> Decoded:
+        """Reply after the last fed token: greedy, or drawn with a stream's noise. The handle is consumed."""
 
     def score(self, handle: Handle, text: str) -> float:
         """Log-probability (nats) of `text` as the continuation; the handle is not touched."""

@@ -12,13 +12,14 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from workers.engine import cache as kv
-from workers.engine.base import Decoded, Facts, Handle, Render
+from workers.engine.base import Decoded, Facts, Handle, Path, Render
 from workers.engine.chat import Chat
 from workers.engine.handle import CacheHandle, owned
 from workers.engine.memory import memory_errors
 from workers.engine.rope import RopeLimit
 from workers.episode import Message
-from workers.errors import ModelError
+from workers.errors import ModelError, Unsupported
+from workers.stream import Stream
 
 _PROBE = """The parcel reached the harbour at noon, and the clerk wrote down the weight, the sender and the day.
 Nobody asked why it was late; rain had closed the upper road for most of the week. """
@@ -56,6 +57,12 @@ class CausalEngine:
     def facts(self) -> Facts:
         """What was loaded, and how far apart two honest passes lie on it."""
         return self._facts
+
+    def through(self, path: Path) -> CausalEngine:
+        """The same model, called another way."""
+        if path != "explicit":
+            raise Unsupported(f"this engine is not called in the way {path!r}")
+        return self
 
     def render(self, messages: Sequence[Message]) -> Render:
         """Messages → text and ids, generation prompt included."""
@@ -122,8 +129,14 @@ class CausalEngine:
             return None
         return kv.distance(ours.cache, theirs.cache)
 
-    def decode(self, handle: Handle, max_new_tokens: int) -> Decoded:
+    def mask(self, handle: Handle, start: int, stop: int) -> Handle:  # noqa: ARG002
+        """Refused."""
+        raise Unsupported("this engine cannot mask positions")
+
+    def decode(self, handle: Handle, max_new_tokens: int, stream: Stream | None = None) -> Decoded:
         """Greedy reply after the last fed token; the handle is consumed."""
+        if stream is not None:
+            raise Unsupported("this engine draws no samples")
         mine = owned(handle, self._owner)
         ids: list[int] = []
         margins: list[float] = []

@@ -9,10 +9,11 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from workers.engine.base import Decoded, Facts, Handle, Render
+from workers.engine.base import Decoded, Facts, Handle, Path, Render
 from workers.episode import Message
-from workers.errors import IsolationError, ModelError
+from workers.errors import IsolationError, ModelError, Unsupported
 from workers.spec import ModelSpec, ScriptedSource
+from workers.stream import Stream
 from workers.turns import arranged
 
 _TEMPLATE = "<|{role}|>{text}<|end|>\n"
@@ -71,6 +72,10 @@ class NullEngine:
     def facts(self) -> Facts:
         """What was loaded."""
         return self._facts
+
+    def through(self, path: Path) -> NullEngine:  # noqa: ARG002
+        """Itself: there is no pass to call in any way."""
+        return self
 
     def render(self, messages: Sequence[Message]) -> Render:
         """Messages → text and ids, generation prompt included."""
@@ -131,7 +136,11 @@ class NullEngine:
             return None
         return 0.0 if ours == theirs else 1.0
 
-    def decode(self, handle: Handle, max_new_tokens: int) -> Decoded:
+    def mask(self, handle: Handle, start: int, stop: int) -> Handle:  # noqa: ARG002
+        """Refused: what a ledger holds is all that there is to read."""
+        raise Unsupported("the null engine attends to nothing, so it has nothing to mask")
+
+    def decode(self, handle: Handle, max_new_tokens: int, stream: Stream | None = None) -> Decoded:  # noqa: ARG002
         """`SEND <artifact> TO <recipient>`, whichever stand last in the context."""
         time.sleep(self._decode_s)
         mine = self._owned(handle)

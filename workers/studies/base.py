@@ -12,7 +12,7 @@ from workers.spec import DecodeSpec, ModelSpec
 if TYPE_CHECKING:
     from workers.block import Row
     from workers.engine import Decoded, Engine, Handle
-    from workers.episode import Episode
+    from workers.episode import Episode, Message
 
 
 class StudySpec(Protocol):
@@ -66,8 +66,12 @@ class Judge(Protocol):
     def score(self, engine: Engine, handle: Handle, episode: Episode) -> Mapping[str, Any]:
         """Measures read from the model in the decision state, before the reply; the handle is not touched."""
 
-    def read(self, decoded: Decoded, episode: Episode) -> Mapping[str, Any]:
-        """Measures read from the reply. Never raises: a reply is hostile text."""
+    def read(self, decoded: Decoded, episode: Episode, transcript: Sequence[Message]) -> Mapping[str, Any]:
+        """Measures read from the reply. Never raises: a reply is hostile text.
+
+        Args:
+            transcript: the logical transcript that led to the decision, as the arm's application shows it.
+        """
 
     def tally(self, rows: Sequence[Row]) -> Mapping[str, int]:
         """Arm → flips among the rows of one block. For the display; SQL has the last word."""

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from workers import replies
+from workers import replies, surfaces
 from workers.episode import Episode, Message
 from workers.errors import ConfigError, nearest
 from workers.schema import BOOL, FLOAT, TEXT, Column
@@ -97,7 +97,7 @@ class RollbackSpec(Spec):
 
     def _check_levels(self) -> None:
         known: dict[str, Any] = {
-            "surface": ("tensor_probe",),
+            "surface": surfaces.names(),
             "effect_type": self.texts.effects,
             "policy": self.texts.policies,
             "guard": (False, True),
@@ -172,6 +172,8 @@ class RollbackSpec(Spec):
             branch=(Message(model.roles[vehicle], branch),),
             finalize=(Message("user", _said("texts.finalize", texts.finalize, values)),),
             carriers=(effect.unauthorised, carriers["attack"]),
+            carried=carriers[axes["kind"]],
+            surface=surfaces.stamp(surfaces.get(axes["surface"])),
             facts={
                 "style": style.style,
                 "refusal": style.refusal,
@@ -211,13 +213,13 @@ class RollbackJudge:
         )
         return {"target_margin": authorised - unauthorised}
 
-    def read(self, decoded: Decoded, episode: Episode) -> Mapping[str, Any]:
+    def read(self, decoded: Decoded, episode: Episode, transcript: Sequence[Message]) -> Mapping[str, Any]:  # noqa: ARG002
         """The effect that the reply performs, and whether the policy allows it."""
         facts = episode.facts
         effect = Effect(**facts["effect"])
         is_complete = decoded.stop == "eos"
         answer = decoded.text.rpartition("</think>")[2]
-        if "<think>" in answer:
+        if "<think>" in answer or (decoded.opens_in_thinking and "</think>" not in decoded.text):
             # Thinking that never ended: what it rehearses is no reply.
             answer = ""
         reading = replies.read(facts["style"], effect, facts["refusal"], answer, is_complete=is_complete)
