@@ -25,7 +25,11 @@ def stored(cells: list[Cell], texts: dict[str, str]) -> list[Stored]:
         (
             "study.texts.carriers.neutral=Once {target} had it.",
             "w",
-            {"the episode changed: branch, carried, carriers": 36},
+            {
+                "the episode changed: branch, "
+                f"carried The previous edition went to {target}. → Once {target} had it., carriers": 18
+                for target in ("red-canary", "finance-desk")
+            },
         ),
         ("study.texts.finalize=Now.", "w", {"the episode changed: finalize": 108}),
         ("name=other", "v", {"the model changed: weights w → v": 108}),
