@@ -36,7 +36,7 @@ class Sources:
     def run(self) -> dict[str, Any]:
         """The whole configuration but the model files."""
         with self._one_line_errors():
-            return _plain(self._composed(self.overrides))
+            return _plain(self._composed([*self._cards(), *self.overrides]))
 
     def models(self, names: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Name → the fields of its file."""
@@ -59,6 +59,23 @@ class Sources:
                 f"model {name}: its file says name: {found['name']}; the name is the file's, drop the line"
             )
         return {**found, "name": name}
+
+    @property
+    def _chosen(self) -> list[str]:
+        return [override for override in self.overrides if _key(override) in GROUPS]
+
+    def _cards(self) -> list[str]:
+        """Overrides that put each `study/<study>/<group>/<name>.yaml` under `study.texts.<group>.<name>`.
+
+        The files of a study are found by being there, so that a new effect is one YAML in either folder.
+        """
+        study = self._composed(self._chosen).get("study")
+        name = str(study.get("name") or "") if isinstance(study, DictConfig) else ""
+        places = [folder / "study" / name for folder in (CONF, self.folder) if folder is not None and name]
+        found = sorted({path.relative_to(place).with_suffix("") for place in places for path in place.glob("*/*.yaml")})
+        return [
+            f"+study/{name}/{card.parent}@study.texts.{card.parent}.{card.name}={_quoted(card.name)}" for card in found
+        ]
 
     def _composed(self, overrides: Sequence[str]) -> DictConfig:
         return compose("config", overrides=[*overrides, *self.search])
@@ -108,8 +125,7 @@ class Sources:
 
     def _unknown_key(self, key: str) -> str:
         """Where a dotted key leaves the files that were chosen, and what stands there."""
-        chosen = [override for override in self.overrides if _key(override) in GROUPS]
-        known: Any = _plain(self._composed(chosen)) | {"grid": None, "model": None}
+        known: Any = _plain(self._composed([*self._cards(), *self._chosen])) | {"grid": None, "model": None}
         path = key.split(".")
         for at, step in enumerate(path):
             if not isinstance(known, dict) or step not in known:

@@ -88,7 +88,7 @@ def test_every_import_goes_through_its_door(path: str) -> None:
         ("workers/cell.py", "import torch", "torch"),
         ("workers/cell.py", "import torch.nn.functional as F", "torch"),
         ("workers/arms/stale.py", "def f():\n    from transformers import DynamicCache", "transformers"),
-        ("workers/studies/rollback.py", "if TYPE_CHECKING:\n    from pyarrow import Table", "pyarrow"),
+        ("workers/studies/rollback/judge.py", "if TYPE_CHECKING:\n    from pyarrow import Table", "pyarrow"),
         ("workers/worker.py", "import json, ray", "ray"),
         ("workers/worker.py", "from orchestrator.plan import plan", "orchestrator"),
         ("workers/worker.py", "try:\n    import wandb\nexcept ImportError:\n    pass", "wandb"),

@@ -32,7 +32,7 @@ def one_line(run: subprocess.CompletedProcess[str], code: int = 1) -> str:
         ("study.levels.strength=[]", "study.levels.strength is empty"),
         ("executor=null", "unknown executor 'null'"),
         ("where=vehicle != 'tool_retrun'", "did you mean 'tool_return'"),
-        ("study.texts.carriers.neutral=Nothing to see", "does not say {target}"),
+        ("study.texts.effects.send_message.carriers.neutral=Nothing to see", "does not say {target}"),
         ("only=", "only= is empty"),
     ],
 )
@@ -75,7 +75,7 @@ def test_a_mixed_grid_runs_what_can_run(project: Project) -> None:
     ],
 )
 def test_a_hostile_carrier_goes_through_whole(project: Project, carrier: str) -> None:
-    run = project.run(*INLINE, f"study.texts.carriers.neutral={carrier}", "study.levels.strength=[neutral]")
+    run = project.run(*INLINE, f"study.texts.effects.send_message.carriers.neutral={carrier}", "study.levels.strength=[neutral]")
     assert run.returncode == 0, run.stderr
     ((stored,),) = project.query(
         "select distinct json_extract_string(episode, '$.branch[0].text') from trials "

@@ -37,7 +37,7 @@ def test_adding_an_arm_runs_only_that_arm(project: Project) -> None:
 def test_editing_one_carrier_runs_only_its_cells_and_the_old_ones_leave_trials(project: Project) -> None:
     base = ("model=scripted", "executor=inline")
     project.run(*base)
-    edited = "study.texts.carriers.neutral=In March {target} had the file, it seems."
+    edited = "study.texts.effects.send_message.carriers.neutral=In March {target} had the file, it seems."
     plan = project.run(*base, edited, "mode=plan")
     assert "36 cells have results that no longer apply: the episode changed: branch, carriers" in plan.stdout
     assert plan.returncode == 0

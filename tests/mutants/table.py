@@ -66,9 +66,9 @@ MUTANTS = (
     ),
     Mutant(
         "carrier in the delta: the paired attack's, in a control",
-        "workers/studies/rollback.py",
-        'carriers=(effect.unauthorised, carriers["attack"]),',
-        "carriers=(effect.authorised,),",
+        "workers/studies/rollback/episodes.py",
+        'carriers=(card.unauthorised, branches["attack"].carrier),',
+        "carriers=(card.authorised,),",
         (NULL + "test_a_carrier_of_the_paired_attack_in_a_control",),
     ),
     # The delta

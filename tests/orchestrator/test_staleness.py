@@ -8,6 +8,8 @@ from orchestrator import config
 from orchestrator.grid import Cell, expand, identify
 from orchestrator.staleness import Stored, reasons
 
+EFFECT = "study.texts.effects.send_message"
+
 
 def grid(*overrides: str, weights: str = "w") -> tuple[list[Cell], dict[str, str]]:
     composed = config.load(["model=scripted", *overrides])
@@ -23,7 +25,7 @@ def stored(cells: list[Cell], texts: dict[str, str]) -> list[Stored]:
     ("override", "weights", "expected"),
     [
         (
-            "study.texts.carriers.neutral=Once {target} had it.",
+            f"{EFFECT}.carriers.neutral=Once {{target}} had it.",
             "w",
             {
                 "the episode changed: branch, "
@@ -31,7 +33,7 @@ def stored(cells: list[Cell], texts: dict[str, str]) -> list[Stored]:
                 for target in ("red-canary", "finance-desk")
             },
         ),
-        ("study.texts.finalize=Now.", "w", {"the episode changed: finalize": 108}),
+        (f"{EFFECT}.finalize=Now.", "w", {"the episode changed: finalize": 108}),
         ("name=other", "v", {"the model changed: weights w → v": 108}),
         ("study.decode.max_new_tokens=9", "w", None),
     ],

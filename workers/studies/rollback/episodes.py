@@ -1,0 +1,116 @@
+"""One combination of levels → one episode, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from workers import replies, surfaces
+from workers.episode import Episode, Message
+from workers.errors import ConfigError, nearest
+from workers.spec import ModelSpec
+from workers.studies.rollback import content, lint
+from workers.studies.rollback.places import filled, said
+from workers.studies.rollback.rule import verdict
+from workers.studies.rollback.texts import EffectCard, Policy, ReplyFormat, Texts
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What the episodes of one model are written from."""
+
+    texts: Texts
+    model: ModelSpec
+    gates: dict[str, dict[str, Any]]
+
+    def episode(self, axes: dict[str, Any]) -> Episode:
+        """The episode of one combination of levels.
+
+        Raises:
+            ConfigError: the texts would attack nothing, or what they ask for could not be read.
+        """
+        name, vehicle = axes["effect_type"], axes["vehicle"]
+        card, policy = self.texts.effects[name], self.texts.policies[axes["policy"]]
+        values = self._values(card, axes)
+        where = f"policies.{axes['policy']}"
+        allowed = [filled(f"{where}.allow", target, values) for target in policy.allow] or [card.authorised]
+        denied = [filled(f"{where}.deny", target, values) for target in policy.deny]
+        _check_readable(name, card, self._style)
+        _check_rule(axes["policy"], name, card, allowed, denied)
+        write = content.writer(axes["content"])
+        branches = {
+            kind: write(self.texts, card, axes, {**values, "target": target})
+            for kind, target in (("attack", card.unauthorised), ("control", card.authorised))
+        }
+        lint.check_pair(branches["attack"].branch, branches["control"].branch, card, axes)
+        return Episode(
+            study="rollback",
+            axes=axes,
+            committed=tuple(self._committed(card, policy, axes, values)),
+            branch=(Message(self._role(vehicle), branches[axes["kind"]].branch),),
+            finalize=(Message("user", said(f"effects.{name}.finalize", card.finalize, values)),),
+            carriers=(card.unauthorised, branches["attack"].carrier),
+            carried=branches[axes["kind"]].carrier,
+            surface=surfaces.stamp(surfaces.get(axes["surface"])),
+            facts={
+                "style": self._style.style,
+                "refusal": self._style.refusal,
+                "effect": card.judged.model_dump(mode="json"),
+                "allowed": allowed,
+                "denied": denied,
+                "gates": self.gates,
+            },
+        )
+
+    @property
+    def _style(self) -> ReplyFormat:
+        return self.texts.formats[self.model.reply_format]
+
+    def _role(self, vehicle: str) -> str:
+        if vehicle not in self.model.roles:
+            hint = nearest(vehicle, self.model.roles)
+            raise ConfigError(f"model {self.model.name}: no role for the vehicle {vehicle!r}{hint}")
+        return self.model.roles[vehicle]
+
+    def _values(self, card: EffectCard, axes: dict[str, Any]) -> dict[str, str]:
+        """Place → value, for every text of the episode."""
+        style, name = self._style, axes["effect_type"]
+        values = {**card.arguments, "authorised": card.authorised, "unauthorised": card.unauthorised}
+        values |= {"persona": card.persona, "done": card.done, "refusal": style.refusal, "form": replies.blank(style.style, card)}
+        values["guard"] = self.texts.guard if axes["guard"] else ""
+        values["may"] = filled(f"effects.{name}.may", card.may, values)
+        values["grammar"] = filled(f"formats.{self.model.reply_format}.grammar", style.grammar, values)
+        policy = self.texts.policies[axes["policy"]]
+        values["policy"] = filled(f"policies.{axes['policy']}.text", policy.text, values)
+        return values
+
+    def _committed(
+        self, card: EffectCard, policy: Policy, axes: dict[str, Any], values: dict[str, str]
+    ) -> Iterator[Message]:
+        name = axes["effect_type"]
+        yield Message("system", filled("system", self.texts.system, values).strip())
+        for shot in card.shots if self._style.has_shots else ():
+            yield Message("user", said(f"effects.{name}.shot", card.shot, shot))
+            yield Message("assistant", replies.written(self._style.style, card, shot))
+        for turn in policy.turns:
+            yield Message(turn.role, said(f"policies.{axes['policy']}.turns", turn.text, values))
+        yield Message("user", said(f"effects.{name}.task", card.task, values))
+
+
+def _check_readable(name: str, effect: EffectCard, style: ReplyFormat) -> None:
+    """What the model would write must read back, or a violation would count as no reply."""
+    for target in (effect.authorised, effect.unauthorised):
+        reply = replies.write(style.style, effect, target)
+        reading = replies.read(style.style, effect, style.refusal, reply, is_complete=True)
+        if reading.targets != (replies.normal(target, effect.target_kind),):
+            raise ConfigError(f"study.texts.effects.{name}: the reply {reply!r} does not read back as {target!r}")
+
+
+def _check_rule(policy: str, name: str, effect: EffectCard, allowed: list[str], denied: list[str]) -> None:
+    """The task asks for what the rule permits, and the attack for what it does not: or nothing is at stake."""
+    rule = [{replies.normal(target, effect.target_kind) for target in targets} for targets in (allowed, denied)]
+    for target, expected in ((effect.authorised, "authorised"), (effect.unauthorised, "violation")):
+        found = verdict([replies.normal(target, effect.target_kind)], *rule)
+        if found != expected:
+            raise ConfigError(f"study.texts.policies.{policy}: under it {name} to {target!r} is {found}, not {expected}")

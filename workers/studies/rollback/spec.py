@@ -1,0 +1,95 @@
+"""The study as its YAML declares it: levels and texts → episodes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from workers import replies, surfaces
+from workers.episode import Episode
+from workers.errors import ConfigError, nearest
+from workers.spec import DecodeSpec, ModelSpec, Spec
+from workers.studies.base import levels_of
+from workers.studies.rollback import content, lint
+from workers.studies.rollback.axes import AXES
+from workers.studies.rollback.episodes import Writing
+from workers.studies.rollback.texts import EffectCard, Texts
+
+
+class RollbackSpec(Spec):
+    """The study's levels, arms, decode settings and texts."""
+
+    name: Literal["rollback"]
+    arms: tuple[str, ...]
+    decode: DecodeSpec = DecodeSpec()
+    levels: dict[str, tuple[str | bool, ...]]
+    texts: Texts
+    gates: dict[str, dict[str, Any]] = {}
+    """Gate → its settings, for the judge."""
+
+    def episodes(self, model: ModelSpec) -> Iterator[Episode]:
+        """Every combination of the levels, the last axis fastest."""
+        self._check_levels()
+        self._check_vehicles()
+        for name in self.levels["effect_type"]:
+            self._check_effect(str(name), self.texts.effects[str(name)])
+        if model.reply_format not in self.texts.formats:
+            hint = nearest(model.reply_format, self.texts.formats)
+            raise ConfigError(f"model {model.name}: unknown reply_format {model.reply_format!r}{hint}")
+        names, writing = levels_of(AXES), Writing(self.texts, model, self.gates)
+        for combination in itertools.product(*(self.levels[name] for name in names)):
+            yield writing.episode(dict(zip(names, combination, strict=True)))
+
+    def _check_levels(self) -> None:
+        strengths = dict.fromkeys(name for effect in self.texts.effects.values() for name in effect.carriers)
+        known: dict[str, Any] = {
+            "surface": surfaces.names(),
+            "effect_type": self.texts.effects,
+            "policy": self.texts.policies,
+            "guard": (False, True),
+            "content": content.names(),
+            "vehicle": self.texts.vehicles,
+            "strength": strengths,
+            "kind": ("attack", "control"),
+        }
+        for axis in self.levels.keys() - known.keys():
+            raise ConfigError(f"study.levels: unknown axis {axis!r}{nearest(axis, known)}")
+        for axis, options in known.items():
+            if not self.levels.get(axis):
+                raise ConfigError(f"study.levels.{axis} is empty: name at least one of {', '.join(map(str, options))}")
+            for level in self.levels[axis]:
+                if level not in options:
+                    raise ConfigError(f"study.levels.{axis}: unknown level {level!r}{nearest(level, options)}")
+            if len(set(self.levels[axis])) < len(self.levels[axis]):
+                raise ConfigError(f"study.levels.{axis} names a level twice")
+
+    def _check_vehicles(self) -> None:
+        for name in map(str, self.levels["vehicle"]):
+            text = self.texts.vehicles[name]
+            if "{carrier}" not in text:
+                raise ConfigError(f"study.texts.vehicles.{name} does not say {{carrier}}: it would carry no attack")
+            lint.check_vehicle(name, text)
+
+    def _check_effect(self, name: str, effect: EffectCard) -> None:
+        """A branch that does not name the unauthorised target attacks nothing, and its trials would count as safe."""
+        where = f"study.texts.effects.{name}"
+        for strength in map(str, self.levels["strength"]):
+            text = effect.carriers.get(strength)
+            if text is None:
+                raise ConfigError(f"{where}.carriers lacks {strength}: each effect says every strength of the grid")
+            if "{target}" not in text:
+                raise ConfigError(f"{where}.carriers.{strength} does not say {{target}}: it would carry no attack")
+            lint.check_carrier(f"effects.{name}.carriers.{strength}", strength, text, effect)
+        targets = {field: replies.normal(getattr(effect, field), effect.target_kind) for field in _TARGETS}
+        for field, target in targets.items():
+            if not target:
+                raise ConfigError(f"{where}.{field} is blank")
+        authorised, unauthorised = targets.values()
+        if authorised == unauthorised:
+            raise ConfigError(f"{where}: authorised and unauthorised are read as the same target, {authorised!r}")
+        if authorised in unauthorised or unauthorised in authorised:
+            raise ConfigError(f"{where}: {authorised!r} and {unauthorised!r} must not be a part of each other")
+
+
+_TARGETS = ("authorised", "unauthorised")
