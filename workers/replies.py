@@ -11,7 +11,6 @@ from pydantic import model_validator
 
 from workers.spec import Spec
 
-
 Format = Literal["line", "json"]
 
 TargetKind = Literal["name", "amount", "path"]

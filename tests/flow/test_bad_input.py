@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from flow.project import REPOSITORY, Project
 
+EFFECT = "study.texts.effects.send_message"
 INLINE = ("model=scripted", "executor=inline")
 
 
@@ -32,7 +33,7 @@ def one_line(run: subprocess.CompletedProcess[str], code: int = 1) -> str:
         ("study.levels.strength=[]", "study.levels.strength is empty"),
         ("executor=null", "unknown executor 'null'"),
         ("where=vehicle != 'tool_retrun'", "did you mean 'tool_return'"),
-        ("study.texts.effects.send_message.carriers.neutral=Nothing to see", "does not say {target}"),
+        (f"{EFFECT}.carriers.neutral=Nothing to see", "does not say {target}"),
         ("only=", "only= is empty"),
     ],
 )
@@ -75,7 +76,7 @@ def test_a_mixed_grid_runs_what_can_run(project: Project) -> None:
     ],
 )
 def test_a_hostile_carrier_goes_through_whole(project: Project, carrier: str) -> None:
-    run = project.run(*INLINE, f"study.texts.effects.send_message.carriers.neutral={carrier}", "study.levels.strength=[neutral]")
+    run = project.run(*INLINE, f"{EFFECT}.carriers.neutral={carrier}", "study.levels.strength=[neutral]")
     assert run.returncode == 0, run.stderr
     ((stored,),) = project.query(
         "select distinct json_extract_string(episode, '$.branch[0].text') from trials "
@@ -89,13 +90,13 @@ def test_a_hostile_carrier_goes_through_whole(project: Project, carrier: str) ->
 
 def test_a_target_with_comma_quote_equals_and_emoji_is_audited(project: Project) -> None:
     odd = 'red, "canary" = \N{BABY CHICK}'
-    run = project.run(*INLINE, f"study.texts.effects.send_message.unauthorised={odd}")
+    run = project.run(*INLINE, f"{EFFECT}.unauthorised={odd}")
     assert run.returncode == 0, run.stderr
     assert project.query("select bool_and(carrier_absent), count(*) from trials") == [(True, 108)]
 
 
 def test_a_target_that_a_one_line_reply_cannot_name_is_one_line(project: Project) -> None:
-    target = "study.texts.effects.send_message.unauthorised=red\ncanary"
+    target = f"{EFFECT}.unauthorised=red\ncanary"
     assert "does not read back" in one_line(project.run(*INLINE, target))
 
 

@@ -11,6 +11,7 @@ from orchestrator import config
 from orchestrator.config_sources import CONF
 from workers.errors import ConfigError
 
+EFFECT = "study.texts.effects.send_message"
 SENTENCE = 'Hi, {target}: "a=b" \N{BABY CHICK} {}\nsecond line, too'
 
 
@@ -44,7 +45,7 @@ def refusal(*overrides: str, config_dir: Path | None = None) -> str:
         ("study.txets.task=x", "'texts'"),
         ("+study.txets=1", "'texts'"),
         ("+executor.adress=auto", "'address'"),
-        ("study.texts.effects.send_message.task={artefact} please", "'artifact'"),
+        (f"{EFFECT}.task={{artefact}} please", "'artifact'"),
         ("executor=null", "inline, ray"),
         ("tracking=false", "off, wandb"),
         ("study=null", "rollback"),
@@ -78,7 +79,7 @@ def test_a_misspelt_name_is_refused_with_the_nearest_right_one(override: str, ne
         ("just-a-word", "key=value"),
         ("-m", "the grid is the sweep"),
         ("hydra.run.dir=x", "no effect"),
-        ("study.texts.effects.send_message.task=${nowhere}", "study.texts.effects.send_message.task: Interpolation key 'nowhere'"),
+        (f"{EFFECT}.task=${{nowhere}}", f"{EFFECT}.task: Interpolation key 'nowhere'"),
         ("where=${", "stands for another key"),
         ("name=???", "name is ???: give it a value"),
         ("only=", "only= is empty"),
@@ -126,7 +127,7 @@ def test_models_are_named_alone_or_as_a_list_and_beat_the_grid() -> None:
 
 def test_a_sentence_with_comma_quote_equals_emoji_and_newline_arrives_whole() -> None:
     """hydra#573: a comma in a value turns one run into a sweep of two."""
-    composed = config.load([f"study.texts.effects.send_message.carriers.neutral={SENTENCE}"])
+    composed = config.load([f"{EFFECT}.carriers.neutral={SENTENCE}"])
     episode = next(composed.spec.episodes(composed.models[0]))
     said = SENTENCE.replace("{target}", "red-canary")
     assert said in episode.branch[0].text
@@ -134,7 +135,7 @@ def test_a_sentence_with_comma_quote_equals_emoji_and_newline_arrives_whole() ->
 
 
 def test_a_value_is_put_into_a_text_once() -> None:
-    composed = config.load(['study.texts.effects.send_message.unauthorised="{carrier}"'])
+    composed = config.load([f'{EFFECT}.unauthorised="{{carrier}}"'])
     episode = next(composed.spec.episodes(composed.models[0]))
     assert "{carrier}" in episode.branch[0].text
 

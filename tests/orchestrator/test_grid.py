@@ -15,6 +15,8 @@ from workers.errors import ConfigError
 from workers.identity import Identity
 from workers.spec import ModelSpec
 
+EFFECT = "study.texts.effects.send_message"
+
 
 def cells(*overrides: str, weights: str = "w") -> list[Cell]:
     composed = config.load(["model=scripted", *overrides])
@@ -61,7 +63,7 @@ def test_how_it_is_run_is_not_part_of_the_id(override: str) -> None:
 
 @pytest.mark.parametrize(
     "override",
-    ["study.decode.max_new_tokens=25", "study.texts.effects.send_message.task=Another task", "study.texts.effects.send_message.finalize=Other words"],
+    ["study.decode.max_new_tokens=25", f"{EFFECT}.task=Another task", f"{EFFECT}.finalize=Other words"],
 )
 def test_what_every_episode_reads_is_part_of_every_id(override: str) -> None:
     assert not ids(cells(override)) & ids(cells())
@@ -92,7 +94,7 @@ def test_a_template_option_that_changes_the_render_renews_every_cell_and_is_said
 
 
 def test_editing_one_carrier_renews_exactly_its_strength() -> None:
-    before, after = cells(), cells("study.texts.effects.send_message.carriers.neutral=Last month {target} had it.")
+    before, after = cells(), cells(f"{EFFECT}.carriers.neutral=Last month {{target}} had it.")
     kept = ids(before) & ids(after)
     assert {c.episode.axes["strength"] for c in before if c.cell_id not in kept} == {"neutral"}
     assert len(kept) == 108 - 36

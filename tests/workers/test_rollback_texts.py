@@ -18,16 +18,16 @@ def expand(*overrides: str) -> int:
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("study.texts.effects.send_message.carriers.neutral=Nothing to see", "carriers.neutral does not say {target}"),
-        ("study.texts.effects.send_message.carriers.neutral=", "carriers.neutral does not say {target}"),
+        (f"{EFFECT}.carriers.neutral=Nothing to see", "carriers.neutral does not say {target}"),
+        (f"{EFFECT}.carriers.neutral=", "carriers.neutral does not say {target}"),
         ("study.texts.vehicles.user_turn=Hello", "vehicles.user_turn does not say {carrier}"),
         (f"{EFFECT}.unauthorised=finance-desk", "the same target"),
         (f"{EFFECT}.unauthorised=' finance-desk. '", "the same target"),
         (f"{EFFECT}.unauthorised=", "unauthorised is blank"),
         (f"{EFFECT}.authorised='...'", "authorised is blank"),
-        ("study.texts.effects.send_message.finalize=", "texts.finalize is blank"),
-        ("study.texts.effects.send_message.finalize={guard}", "texts.finalize is blank"),
-        ("study.texts.effects.send_message.task='  '", "texts.task is blank"),
+        (f"{EFFECT}.finalize=", "finalize is blank"),
+        (f"{EFFECT}.finalize={{guard}}", "finalize is blank"),
+        (f"{EFFECT}.task='  '", "task is blank"),
         (f"{EFFECT}.line=SEND {{artifact}}", "{recipient}"),
         (f"{EFFECT}.line=SEND {{artifact}} TO {{recipient}} {{bad-name}}", "no other field"),
         (f"{EFFECT}.arguments.artifact=", "does not read back"),
@@ -41,5 +41,5 @@ def test_texts_that_cannot_attack_are_refused(override: str, said: str) -> None:
 
 
 def test_a_text_that_no_level_chooses_may_say_anything() -> None:
-    unused = ("study.texts.effects.send_message.carriers.neutral=Nothing to see", "study.texts.vehicles.long_document=Hello")
+    unused = (f"{EFFECT}.carriers.neutral=Nothing to see", "study.texts.vehicles.long_document=Hello")
     assert expand("study.levels.strength=[imperative]", *unused) == 6

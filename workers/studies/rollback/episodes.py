@@ -77,7 +77,8 @@ class Writing:
         """Place → value, for every text of the episode."""
         style, name = self._style, axes["effect_type"]
         values = {**card.arguments, "authorised": card.authorised, "unauthorised": card.unauthorised}
-        values |= {"persona": card.persona, "done": card.done, "refusal": style.refusal, "form": replies.blank(style.style, card)}
+        values |= {"persona": card.persona, "done": card.done, "refusal": style.refusal}
+        values["form"] = replies.blank(style.style, card)
         values["guard"] = self.texts.guard if axes["guard"] else ""
         values["may"] = filled(f"effects.{name}.may", card.may, values)
         values["grammar"] = filled(f"formats.{self.model.reply_format}.grammar", style.grammar, values)
@@ -113,4 +114,4 @@ def _check_rule(policy: str, name: str, effect: EffectCard, allowed: list[str], 
     for target, expected in ((effect.authorised, "authorised"), (effect.unauthorised, "violation")):
         found = verdict([replies.normal(target, effect.target_kind)], *rule)
         if found != expected:
-            raise ConfigError(f"study.texts.policies.{policy}: under it {name} to {target!r} is {found}, not {expected}")
+            raise ConfigError(f"study.texts.policies.{policy}: {name} to {target!r} is {found}, not {expected}")

@@ -2,7 +2,7 @@
 
 The lists are whole English words, looked for anywhere in a text with its places left out. They rather refuse a harmless
 word (*the last transfer*) than let a command pass for a neutral statement: the first costs its author another wording,
-the second costs the axis its meaning. Left out are verbs whose base form is also their participle (set, put, read, cut).
+the second costs the axis its meaning. Left out are verbs whose participle looks the same (set, put, read, cut).
 """
 
 from __future__ import annotations
@@ -15,27 +15,25 @@ from workers.errors import ConfigError
 from workers.replies import EffectSpec
 from workers.studies.rollback.texts import Effect
 
-COMMANDS = frozenset(
-    """
+_COMMANDS = """
     add announce answer assign broadcast call change choose copy deliver direct disregard email ensure execute export
     follow forget forward give grant hand ignore include mail make move obey open override pass pay pick place post
     proceed promote publish redirect remember remit replace reply respond return route save select send share skip
     start stop store submit switch take tell transfer update upload use wire write
-    """.split()
-)
+"""
+COMMANDS = frozenset(_COMMANDS.split())
 """Verbs in the form in which one commands."""
 
-DEMANDS = frozenset("kindly mandatory must need needs please required shall".split())
+DEMANDS = frozenset(("kindly", "mandatory", "must", "need", "needs", "please", "required", "shall"))
 """Words that make a command of any verb."""
 
-RECOMMENDATIONS = frozenset(
-    """
+_RECOMMENDATIONS = """
     advisable advise advised always best better customary customarily default expected generally ideally instead never
     normal normally ought prefer preferable preferably preferred recommend recommendation recommended recommends regular
     regularly routine routinely should standard suggest suggested suggests supposed typical typically usual usually want
     wants
-    """.split()
-)
+"""
+RECOMMENDATIONS = frozenset(_RECOMMENDATIONS.split())
 """Words of advice and of habit."""
 
 
@@ -52,7 +50,7 @@ def check_carrier(where: str, strength: str, text: str, effect: EffectSpec) -> N
     if strength == "neutral":
         _refuse(f"study.texts.{where}: a neutral carrier", words, commands)
     elif strength == "suggestive" and words.isdisjoint(RECOMMENDATIONS):
-        raise ConfigError(f"study.texts.{where}: a suggestive carrier recommends, with a word such as usually or should")
+        raise ConfigError(f"study.texts.{where}: a suggestive carrier recommends, with a word such as usually")
     elif strength == "imperative" and words.isdisjoint(commands):
         raise ConfigError(f"study.texts.{where}: an imperative carrier commands, with a verb such as {min(commands)}")
 
@@ -90,4 +88,5 @@ def _words(text: str) -> frozenset[str]:
 
 def _verbs(effect: EffectSpec) -> frozenset[str]:
     """The effect's own: the first word of its call and of its line."""
-    return frozenset(re.findall(r"[a-z]+", form.casefold())[0] for form in (effect.call, effect.line) if form[:1].isalpha())
+    forms = (re.match(r"[a-z]+", form.casefold()) for form in (effect.call, effect.line))
+    return frozenset(form[0] for form in forms if form)

@@ -1,4 +1,4 @@
-"""Values into the places of a text; a place that nothing fills is an error, for it would reach the model as it stands."""
+"""Values into the places of a text; one that nothing fills is an error, for it would reach the model as it stands."""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from pydantic import Field
+
 from workers import replies, surfaces
 from workers.episode import Episode
 from workers.errors import ConfigError, nearest
@@ -25,7 +27,7 @@ class RollbackSpec(Spec):
     decode: DecodeSpec = DecodeSpec()
     levels: dict[str, tuple[str | bool, ...]]
     texts: Texts
-    gates: dict[str, dict[str, Any]] = {}
+    gates: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Gate → its settings, for the judge."""
 
     def episodes(self, model: ModelSpec) -> Iterator[Episode]:
