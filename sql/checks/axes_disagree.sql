@@ -13,6 +13,7 @@ select
         case when trials.effect_type is distinct from planned_trials.effect_type then 'effect_type' end,
         case when trials.policy is distinct from planned_trials.policy then 'policy' end,
         case when trials.guard is distinct from planned_trials.guard then 'guard' end,
+        case when trials.content is distinct from planned_trials.content then 'content' end,
         case when trials.vehicle is distinct from planned_trials.vehicle then 'vehicle' end,
         case when trials.strength is distinct from planned_trials.strength then 'strength' end,
         case when trials.kind is distinct from planned_trials.kind then 'kind' end

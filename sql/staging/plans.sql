@@ -11,6 +11,7 @@ axes as (
         cast(null as varchar) as effect_type,
         cast(null as varchar) as policy,
         cast(null as boolean) as guard,
+        cast(null as varchar) as content,
         cast(null as varchar) as vehicle,
         cast(null as varchar) as strength,
         cast(null as varchar) as kind
