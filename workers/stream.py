@@ -1,8 +1,13 @@
-"""The noise of a sampled reply: common random numbers for arms that decide on the same question."""
+"""Randomness that belongs to a question and not to a run: two arms that stand before the same logits draw the same token.
+
+A seed alone pairs nothing, for two arms that differ once consume their generator at another pace ever after (the idea of
+keying by event is arXiv 2603.11084's). Here every step of every draw has noise of its own.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,15 +16,15 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One draw's random numbers, keyed by (seed, question, draw, step) and by nothing that an arm could change.
+    """The noise of one draw of one question.
 
-    A reply drawn as `argmax(logits / temperature + noise)` follows softmax(logits / temperature), the Gumbel-max
-    trick; two arms whose logits are equal draw the same tokens up to ties, and stay paired after they part (the same
-    seed of one running generator would not: arXiv 2603.11084).
+    A token is drawn as argmax(logits / T + Gumbel noise), which follows softmax(logits / T) (the Gumbel-max trick).
 
     Attributes:
-        temperature: above 0.
-        question: what is asked, arm and surface left out.
+        temperature: T above 0; a greedy reply has no stream.
+        seed: the grid's.
+        question: what the arms of an episode share, and other episodes do not.
+        draw: number of the draw, from 0.
     """
 
     temperature: float
@@ -27,15 +32,21 @@ class Stream:
     question: str
     draw: int
 
-    def noise(self, step: int, size: int) -> NDArray[np.float64]:
-        """Standard Gumbel noise, `[size]`, for the reply's token number `step`.
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < float("inf"):
+            raise ValueError(f"a stream needs a temperature above 0, not {self.temperature}")
 
-        From the raw output of Philox, a counter-based generator whose stream numpy keeps fixed over versions and
-        platforms; what its distributions make of that output is not promised.
+    def noise(self, step: int, size: int) -> NDArray[np.float64]:
+        """Standard Gumbel noise `[size]`, of (seed, question, draw, step) alone.
+
+        Philox4x64 under a 128-bit BLAKE2b key. Its raw words are the same on every platform and in every numpy (NEP 19
+        promises that of bit generators, not of distributions), so the two logarithms are taken here; they may differ
+        between mathematical libraries in the last bit. A longer answer begins with the shorter one.
         """
-        text = f"{self.seed}\x1f{self.question}\x1f{self.draw}\x1f{step}"
-        key = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest(), "little")
-        raw = np.random.Philox(key=key).random_raw(size)
-        # The middle of each of 2^53 cells: neither 0 nor 1, whose logarithms are infinite.
-        uniform = ((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-        return np.asarray(-np.log(-np.log(uniform)))
+        event = json.dumps([self.seed, self.question, self.draw, step]).encode()
+        key = int.from_bytes(hashlib.blake2b(event, digest_size=16).digest())
+        words = np.random.Philox(key=key).random_raw(size)
+        # The middles of 2^52 equal parts of (0, 1): every one of them is a double, and neither end is.
+        uniform = ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+        noise: NDArray[np.float64] = -np.log(-np.log(uniform))
+        return noise

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from workers.engine.base import Decoded, Engine, Facts, Handle, Render
+from workers.engine.base import Decoded, Engine, Facts, Handle, Path, Render
 from workers.spec import ModelSpec
 
-__all__ = ["Decoded", "Engine", "Facts", "Handle", "Render", "load"]
+__all__ = ["Decoded", "Engine", "Facts", "Handle", "Path", "Render", "load"]
 
 
 def load(spec: ModelSpec, *, num_threads: int) -> Engine:

@@ -9,13 +9,22 @@ from typing import Literal, Protocol
 from workers.episode import Message
 from workers.stream import Stream
 
+Path = Literal["explicit", "default", "generate"]
+"""How tokens go through the framework.
+
+`explicit`: `forward` with positions, the audit's own. `default`: `forward` with the ids, the kept cache and nothing else,
+as the framework's guide reuses a cache over turns: positions and mask are its to infer. `generate`: the framework's own
+loop on the kept cache, given every id the cache encodes and the new ones behind them, as an application does that carries
+`sequences` on.
+"""
+
 
 class Handle(Protocol):
     """One cache and the ledger of the token ids it physically encodes."""
 
     @property
     def ledger(self) -> tuple[int, ...]:
-        """The ids fed so far, in order; as long as the cache."""
+        """The ids fed so far, in order; as long as the cache, once nothing waits to be fed."""
 
     @property
     def passes(self) -> tuple[int, ...]:
@@ -32,6 +41,9 @@ class Render:
 
     text: str
     ids: tuple[int, ...]
+    spans: tuple[tuple[int, int], ...] = ()
+    """For each id the characters of `text` that it writes, from and up to but without; empty where the tokenizer cannot
+    tell. Ids that write one character between them all have it, and some tokenizers leave white space out."""
     is_dated: bool = False
     """Whether it would be another text at another time, as the model's YAML names no day to print."""
 
@@ -44,7 +56,8 @@ class Decoded:
         ids: reply tokens, without the end-of-sequence token.
         text: the reply, special tokens skipped.
         stop: `eos`, or `budget` when `max_new_tokens` ran out first.
-        top2_margin: smallest gap between the best and the second-best logit over the steps.
+        top2_margin: smallest gap between the best and the second-best logit over the steps; of a drawn reply, between
+            the best and the second-best of logits + T × noise.
         opens_in_thinking: the delta ends inside a `<think>` that the reply has to close.
     """
 
@@ -77,23 +90,12 @@ class Facts:
     """max(1e-5, 10 × the distance between a one-pass and a two-chunk pass on this model) (DESIGN §4.5)."""
 
 
-Path = Literal["explicit", "default", "generate"]
-"""How forward passes are called: with explicit positions, as the framework's defaults do, or by its `generate`."""
-
-
 class Engine(Protocol):
     """One loaded model. A handle is only ever valid on the engine that opened it."""
 
     @property
     def facts(self) -> Facts:
         """What was loaded, and how far apart two honest passes lie on it."""
-
-    def through(self, path: Path) -> Engine:
-        """The same model and handles, called another way.
-
-        Raises:
-            Unsupported: this engine has no such way.
-        """
 
     def render(self, messages: Sequence[Message]) -> Render:
         """Messages → text and ids, generation prompt included.
@@ -107,6 +109,17 @@ class Engine(Protocol):
 
     def segmentations(self, text: str) -> tuple[tuple[int, ...], ...]:
         """The ways the tokenizer may write `text`: alone, after a space, after a line break."""
+
+    def through(self, path: Path) -> Engine:
+        """The same model on another path. Handles belong to all paths of an engine alike.
+
+        On `generate`, what is fed to a handle that has a context waits, and the ledger counts it, until the reply's
+        `generate` call feeds it; whoever looks at the state before (fork, crop, mask, digest, distance, storage, the next
+        feed) has it encoded first, by a `generate` call of one token. Scores are taken on a fork, by the default path.
+
+        Raises:
+            Unsupported: the framework cannot continue this model's cache on that path, or does it wrongly.
+        """
 
     def check_span(self, shortest: int, longest: int) -> None:
         """Make sure that contexts of `shortest` to `longest` tokens see one and the same model.
@@ -146,25 +159,29 @@ class Engine(Protocol):
             IsolationError: the crop left another number of tokens.
         """
 
+    def mask(self, handle: Handle, start: int, stop: int) -> Handle:
+        """A new handle, on storage of its own, in which positions `start` to `stop` get no attention any more.
+
+        Positions are kept, so it is not the state of a session that never held them; and what later tokens took from the
+        span before it was masked stays in their own keys and values. The mask goes with every fork and crop. The handle
+        has no next-token distribution until it is fed.
+
+        Raises:
+            ValueError: not 0 ≤ start < stop ≤ the number of tokens.
+            Unsupported: the cache folds its past into a state, the path takes no mask, or zero attention is not proven.
+        """
+
     def digest(self, handle: Handle) -> str:
-        """Hash of the cache's bytes and the ledger."""
+        """Hash of the cache's bytes, the ledger and the mask."""
 
     def shares_storage(self, handle: Handle, other: Handle) -> bool:
         """Whether any state tensor of the two lies in the same memory, be it as a view."""
 
     def distance(self, handle: Handle, reference: Handle) -> float | None:
-        """Largest over tensors of max|a−b| / max|b|, every state tensor included; None where lengths differ."""
-
-    def mask(self, handle: Handle, start: int, stop: int) -> Handle:
-        """A new handle, on storage of its own, in which no later token attends to positions `start` to `stop`.
-
-        Raises:
-            ValueError: no such positions.
-            Unsupported: this cache family keeps state that no mask can reach.
-        """
+        """Largest over tensors of max|a−b| / max|b|, every state tensor included; None where lengths or masks differ."""
 
     def decode(self, handle: Handle, max_new_tokens: int, stream: Stream | None = None) -> Decoded:
-        """Reply after the last fed token: greedy, or drawn with a stream's noise. The handle is consumed."""
+        """The reply after the last fed token, greedy or drawn with `stream`'s noise. The handle is consumed."""
 
     def score(self, handle: Handle, text: str) -> float:
         """Log-probability (nats) of `text` as the continuation; the handle is not touched."""

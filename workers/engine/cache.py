@@ -181,9 +181,9 @@ def _map_tensors(cache: Any, function: Callable[[Tensor], Tensor]) -> None:
                 value.update({key: function(state) for key, state in value.items() if isinstance(state, Tensor)})
 
 
-def digest(cache: Any, ids: list[int]) -> str:
-    """Hash of the ledger and of every tensor's name, type, shape and bytes."""
-    state = hashlib.blake2b(repr(ids).encode(), digest_size=16)
+def digest(cache: Any, ledger: object) -> str:
+    """Hash of the ledger, as `repr` writes it, and of every tensor's name, type, shape and bytes."""
+    state = hashlib.blake2b(repr(ledger).encode(), digest_size=16)
     for name, tensor in tensors(cache):
         state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         flat = tensor.detach().contiguous().cpu().reshape(-1)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import torch
 import transformers
@@ -14,22 +17,23 @@ from transformers import PreTrainedModel
 from workers.engine import cache as kv
 from workers.engine.base import Decoded, Facts, Handle, Path, Render
 from workers.engine.chat import Chat
+from workers.engine.choice import Choice
+from workers.engine.generation import generate
 from workers.engine.handle import CacheHandle, owned
+from workers.engine.masking import PROVEN_ATTENTION, attention_mask, clipped, joined
 from workers.engine.memory import memory_errors
+from workers.engine.proofs import PROBE, PROBE_TOKENS, MaskTrial, continues, refuses
 from workers.engine.rope import RopeLimit
 from workers.episode import Message
 from workers.errors import ModelError, Unsupported
 from workers.stream import Stream
 
-_PROBE = """The parcel reached the harbour at noon, and the clerk wrote down the weight, the sender and the day.
-Nobody asked why it was late; rain had closed the upper road for most of the week. """
-_PROBE_TOKENS = 64
 _HONEST_LIMIT = 1e-2
 """Two float32 passes that lie further apart mean that the model computes a continuation wrongly."""
 
 
 class CausalEngine:
-    """A loaded causal language model. Batch 1, explicit positions, no mask (DESIGN §4.5, §4.6)."""
+    """A loaded causal language model. Batch 1; on the explicit path explicit positions and, unless asked for, no mask."""
 
     def __init__(self, model: PreTrainedModel, chat: Chat) -> None:
         self._model = model
@@ -37,6 +41,8 @@ class CausalEngine:
         self._kind = kv.CacheKind.of(model)
         self._rope = RopeLimit.of(model.config.get_text_config(decoder=True))
         self._owner = uuid.uuid4().hex
+        self._path: Path = "explicit"
+        self._refusals: dict[str, str] = {}
         parameters = inspect.signature(model.forward).parameters
         self._has_positions = "position_ids" in parameters
         self._can_keep_last = "logits_to_keep" in parameters
@@ -57,12 +63,6 @@ class CausalEngine:
     def facts(self) -> Facts:
         """What was loaded, and how far apart two honest passes lie on it."""
         return self._facts
-
-    def through(self, path: Path) -> CausalEngine:
-        """The same model, called another way."""
-        if path != "explicit":
-            raise Unsupported(f"this engine is not called in the way {path!r}")
-        return self
 
     def render(self, messages: Sequence[Message]) -> Render:
         """Messages → text and ids, generation prompt included."""
@@ -89,68 +89,80 @@ class CausalEngine:
 
     def feed(self, handle: Handle, ids: Sequence[int]) -> None:
         """Append `ids` to the handle's cache, in place, and check the ledger."""
-        self._feed(owned(handle, self._owner), ids)
+        if not ids:
+            raise ValueError("nothing to feed")
+        mine = self._looked_at(handle)
+        if self._path == "default" and mine.hidden:
+            raise Unsupported("the framework's default path takes no mask")
+        if self._path != "generate":
+            self._feed(mine, ids)
+            return
+        is_new = not mine.ids
+        _queue(mine, ids)
+        if is_new:
+            self._settle(mine)
+
+    def through(self, path: Path) -> CausalEngine:
+        """The same model and the same handles, on another path through the framework."""
+        other = copy.copy(self)
+        other._path = path
+        if path != "explicit":
+            self._once(path, other._prove_path)
+        return other
 
     def fork(self, handle: Handle) -> Handle:
         """A copy that shares no storage with `handle`."""
-        return self._fork(owned(handle, self._owner))
+        return self._fork(self._looked_at(handle))
 
     def crop(self, handle: Handle, length: int) -> Handle:
         """A new handle holding the first `length` tokens, whose logits are unknown until it is fed."""
-        mine = owned(handle, self._owner)
+        mine = self._looked_at(handle)
         size = len(mine.ids)
         if not 0 < length <= size:
             raise ValueError(f"cannot keep {length} of {size} tokens")
         self._rope.check_crop(size, length)
         cropped = self._kind.crop(mine.cache, size, length, is_guarded=not mine.records_past)
-        return CacheHandle(
-            self._owner,
-            cropped,
-            mine.ids[:length],
-            num_fed=list(mine.num_fed),
-            root=mine.root,
-            records_past=mine.records_past,
-        )
+        hidden = clipped(mine.hidden, length)
+        return self._derived(mine, cropped, ids=mine.ids[:length], logits=None, hidden=hidden)
+
+    def mask(self, handle: Handle, start: int, stop: int) -> Handle:
+        """A new handle in which positions `start` to `stop` get no attention, whose logits are unknown until it is fed."""
+        mine = self._looked_at(handle)
+        if not 0 <= start < stop <= len(mine.ids):
+            raise ValueError(f"cannot mask {start} to {stop} of {len(mine.ids)} tokens")
+        if self._path == "default":
+            raise Unsupported("the framework's default path takes no mask")
+        self._once("mask", self._prove_mask)
+        return self._hidden(mine, start, stop)
 
     def digest(self, handle: Handle) -> str:
-        """Hash of the cache's bytes and the ledger."""
-        mine = owned(handle, self._owner)
-        return kv.digest(mine.cache, mine.ids)
+        """Hash of the cache's bytes, the ledger and the mask."""
+        mine = self._looked_at(handle)
+        return kv.digest(mine.cache, (mine.ids, mine.hidden))
 
     def shares_storage(self, handle: Handle, other: Handle) -> bool:
         """Whether any state tensor of the two lies in the same memory."""
-        ours, theirs = owned(handle, self._owner), owned(other, self._owner)
+        ours, theirs = self._looked_at(handle), self._looked_at(other)
         return not kv.storages(ours.cache).isdisjoint(kv.storages(theirs.cache))
 
     def distance(self, handle: Handle, reference: Handle) -> float | None:
-        """Largest over tensors of max|a−b| / max|b|; None where lengths differ."""
-        ours, theirs = owned(handle, self._owner), owned(reference, self._owner)
-        if len(ours.ids) != len(theirs.ids):
+        """Largest over tensors of max|a−b| / max|b|; None where lengths or masks differ."""
+        ours, theirs = self._looked_at(handle), self._looked_at(reference)
+        if len(ours.ids) != len(theirs.ids) or ours.hidden != theirs.hidden:
             return None
         return kv.distance(ours.cache, theirs.cache)
 
-    def mask(self, handle: Handle, start: int, stop: int) -> Handle:  # noqa: ARG002
-        """Refused."""
-        raise Unsupported("this engine cannot mask positions")
-
     def decode(self, handle: Handle, max_new_tokens: int, stream: Stream | None = None) -> Decoded:
-        """Greedy reply after the last fed token; the handle is consumed."""
-        if stream is not None:
-            raise Unsupported("this engine draws no samples")
+        """The reply after the last fed token; the handle is consumed."""
         mine = owned(handle, self._owner)
-        ids: list[int] = []
-        margins: list[float] = []
-        while len(margins) < max_new_tokens:
-            logits = _known(mine)
-            best, second = logits.topk(2).values.tolist()
-            margins.append(best - second)
-            token = int(logits.argmax())
-            if token in self._eos_ids:
-                return self._decoded(ids, margins, is_ended=True)
-            ids.append(token)
-            if len(ids) < max_new_tokens:
-                self._feed(mine, (token,))
-        return self._decoded(ids, margins, is_ended=False)
+        choice = Choice(stream, self._eos_ids)
+        if self._path == "generate":
+            self._generate_reply(mine, choice, max_new_tokens)
+        else:
+            self._flush(mine)
+            self._step_reply(mine, choice, max_new_tokens)
+        text = self._chat.text(choice.ids, keeps_special=False)
+        return Decoded(choice.ids, text, "eos" if choice.is_ended else "budget", min(choice.margins))
 
     def score(self, handle: Handle, text: str) -> float:
         """Log-probability (nats) of `text` as the continuation; the handle is not touched."""
@@ -158,46 +170,88 @@ class CausalEngine:
         ids = self._chat.encode(text)
         if not ids:
             raise ValueError("cannot score an empty text")
-        rows = [_known(mine)[None]]
+        state = self._fork(mine) if mine.num_queued or len(ids) > 1 else mine
+        self._flush(state)
+        rows = [_known(state)[None]]
         if len(ids) > 1:
-            rows.append(self._feed(self._fork(mine), ids[:-1], keeps_all=True))
+            rows.append(self._feed(state, ids[:-1], keeps_all=True))
         logprobs = torch.cat(rows).log_softmax(-1)
         return float(logprobs.gather(1, torch.tensor(ids, device=logprobs.device)[:, None]).sum())
 
+    def _looked_at(self, handle: Handle) -> CacheHandle:
+        """The handle with nothing waiting: whoever looks at a state sees all of it encoded."""
+        mine = owned(handle, self._owner)
+        self._settle(mine)
+        return mine
+
+    def _derived(self, parent: CacheHandle, cache: Any, **changes: Any) -> CacheHandle:
+        """Another state of the same descent, on a cache of its own."""
+        own = {"ids": list(parent.ids), "num_fed": list(parent.num_fed)}
+        return replace(parent, cache=cache, **own | changes)
+
     def _fork(self, handle: CacheHandle) -> CacheHandle:
         # Logits are replaced, never written to, so sharing that row shares no state.
-        return CacheHandle(
-            self._owner,
-            kv.fork(handle.cache),
-            list(handle.ids),
-            handle.logits,
-            list(handle.num_fed),
-            handle.root,
-            handle.records_past,
-        )
+        return self._derived(handle, kv.fork(handle.cache))
+
+    def _hidden(self, handle: CacheHandle, start: int, stop: int) -> CacheHandle:
+        # What is known of the next token was predicted with the span in sight.
+        hidden = joined(handle.hidden, start, stop)
+        return self._derived(handle, kv.fork(handle.cache), logits=None, hidden=hidden)
+
+    def _step_reply(self, handle: CacheHandle, choice: Choice, max_new_tokens: int) -> None:
+        while len(choice.tokens) < max_new_tokens:
+            token = choice.take(_known(handle))
+            if choice.is_ended or len(choice.tokens) == max_new_tokens:
+                return
+            self._feed(handle, (token,))
+
+    def _generate_reply(self, handle: CacheHandle, choice: Choice, max_new_tokens: int) -> None:
+        if not handle.num_queued:
+            # `generate` must have something to feed: the first token, which is known already.
+            token = choice.take(_known(handle))
+            if choice.is_ended or max_new_tokens == 1:
+                return
+            _queue(handle, (token,))
+        self._generate(handle, choice, max_new_tokens - len(choice.tokens))
+
+    def _generate(self, handle: CacheHandle, choice: Choice, num_tokens: int) -> None:
+        self._rope.check_feed(handle.num_held, len(handle.ids) + num_tokens - 1)
+        self._kind.check(handle.cache, handle.num_held)
+        handle.logits = generate(self._model, self._kind.keyword, handle, choice, num_tokens)
+        self._kind.check(handle.cache, handle.num_held)
+
+    def _settle(self, handle: CacheHandle) -> None:
+        """Encode what waits, on this engine's path."""
+        if self._path == "generate" and handle.num_queued:
+            self._generate(handle, Choice(None, frozenset()), 1)
+        self._flush(handle)
+
+    def _flush(self, handle: CacheHandle) -> None:
+        """Encode what waits, by a forward pass."""
+        if handle.num_queued:
+            waiting = handle.ids[handle.num_held :]
+            del handle.ids[handle.num_held :]
+            handle.num_queued = 0
+            self._feed(handle, waiting)
 
     def _feed(self, handle: CacheHandle, ids: Sequence[int], *, keeps_all: bool = False) -> Tensor:
         """Feed and return rows of logits, `[num_rows, vocab]` in float32: one for each id, or only the last."""
-        if not ids:
-            raise ValueError("nothing to feed")
         self._rope.check_feed(len(handle.ids), len(handle.ids) + len(ids))
-        is_split = self._kind.is_tokenwise and handle.ids
+        is_split = self._kind.is_tokenwise and handle.ids and self._path == "explicit"
         steps = [[token] for token in ids] if is_split else [list(ids)]
         rows = [self._forward(handle, step, keeps_all) for step in steps]
         handle.logits = rows[-1][-1]
         return torch.cat(rows) if keeps_all else rows[-1]
 
     def _forward(self, handle: CacheHandle, ids: list[int], keeps_all: bool) -> Tensor:
-        start, device = len(handle.ids), self._model.device
+        start = len(handle.ids)
         self._kind.check(handle.cache, start)
-        inputs = {"input_ids": torch.tensor([ids], device=device), self._kind.keyword: handle.cache}
-        if self._has_positions:
-            # Left out, some models (Bamba) count from zero again.
-            inputs["position_ids"] = torch.arange(start, start + len(ids), device=device)[None]
-        if self._can_keep_last:
-            inputs["logits_to_keep"] = 0 if keeps_all else 1
+        inputs = {"input_ids": torch.tensor([ids], device=self._model.device), self._kind.keyword: handle.cache}
+        if self._path == "explicit" or handle.hidden:
+            inputs |= self._explicit(handle, start, len(ids), keeps_all)
         with torch.inference_mode(), memory_errors():
-            rows: Tensor = self._model(**inputs, use_cache=True).logits[0].float()
+            logits: Tensor = self._model(**inputs, use_cache=True).logits[0]
+            rows = (logits if keeps_all else logits[-1:]).float()
         handle.ids.extend(ids)
         handle.num_fed.append(len(ids))
         self._kind.check(handle.cache, len(handle.ids))
@@ -205,13 +259,26 @@ class CausalEngine:
             raise FloatingPointError("the model's logits are not numbers")
         return rows
 
+    def _explicit(self, handle: CacheHandle, start: int, num_new: int, keeps_all: bool) -> dict[str, Any]:
+        """What the explicit path says and the default path leaves to the framework."""
+        device = self._model.device
+        inputs: dict[str, Any] = {}
+        if self._has_positions:
+            # Left out, some models (Bamba) count from zero again.
+            inputs["position_ids"] = torch.arange(start, start + num_new, device=device)[None]
+        if self._can_keep_last:
+            inputs["logits_to_keep"] = 0 if keeps_all else 1
+        if handle.hidden:
+            inputs["attention_mask"] = attention_mask(start + num_new, handle.hidden, device)
+        return inputs
+
     def _noise(self) -> float:
         """Distance between a one-pass and a two-chunk pass over a fixed text.
 
         Raises:
             ModelError: so large that Layer 1 could not tell a leak from noise.
         """
-        ids = self._chat.encode(_PROBE * 8)[: min(_PROBE_TOKENS, self._rope.limit or _PROBE_TOKENS)]
+        ids = self._probe()
         # Kernels work in tiles: a cut at a multiple of 16 can be exact where every other cut is off by 4e-2 (bfloat16).
         cut = len(ids) * 2 // 3 | 1
         whole, parts = self.prefill(ids), self.prefill(ids[:cut])
@@ -221,14 +288,56 @@ class CausalEngine:
             raise ModelError(f"two passes over the same tokens differ by {noise}: this model cannot continue a cache")
         return noise
 
-    def _decoded(self, ids: list[int], margins: list[float], *, is_ended: bool) -> Decoded:
-        text = self._chat.text(ids, keeps_special=False)
-        return Decoded(tuple(ids), text, "eos" if is_ended else "budget", min(margins))
+    def _probe(self) -> tuple[int, ...]:
+        return self._chat.encode(PROBE * 8)[: min(PROBE_TOKENS, self._rope.limit or PROBE_TOKENS)]
+
+    def _once(self, name: str, proof: Callable[[], None]) -> None:
+        """Try something once a model, and remember the refusal.
+
+        Raises:
+            Unsupported: it was refused.
+        """
+        if name not in self._refusals:
+            try:
+                proof()
+            except Unsupported as lack:
+                self._refusals[name] = str(lack)
+            else:
+                self._refusals[name] = ""
+        if self._refusals[name]:
+            raise Unsupported(self._refusals[name])
+
+    def _prove_path(self) -> None:
+        try:
+            noise = self._noise()
+        except Exception as error:
+            raise refuses(error, self._path) from error
+        continues(noise, self._facts.layer1_tolerance, self._path)
+
+    def _prove_mask(self) -> None:
+        if self._kind.family not in ("full", "sliding", "chunked"):
+            raise Unsupported(f"a {self._kind.family} cache cannot be masked: its state keeps what went into it")
+        attention = self._model.config._attn_implementation
+        if attention not in PROVEN_ATTENTION:
+            raise Unsupported(f"a mask is not proven under attention={attention}; there is {', '.join(PROVEN_ATTENTION)}")
+        if not (self._has_positions and "attention_mask" in inspect.signature(self._model.forward).parameters):
+            raise Unsupported("this model's forward takes no mask beside positions, so that a mask would move its tokens")
+        trial, plain = MaskTrial(self._probe()), self.through("explicit")
+        states = [plain._hidden(owned(plain.prefill(trial.prefix), self._owner), *trial.hidden) for _ in range(3)]
+        trial.deface(states[1], trial.hidden)
+        trial.deface(states[2], trial.seen)
+        clean, behind, beside = (plain._feed(state, trial.rest, keeps_all=True) for state in states)
+        trial.judge(clean, behind, beside)
+
+
+def _queue(handle: CacheHandle, ids: Sequence[int]) -> None:
+    handle.ids.extend(ids)
+    handle.num_queued = len(ids)
 
 
 def _known(handle: CacheHandle) -> Tensor:
     if handle.logits is None:
-        raise ValueError("a cropped handle predicts nothing until it is fed")
+        raise ValueError("a cropped or masked handle predicts nothing until it is fed")
     return handle.logits
 
 

@@ -107,21 +107,28 @@ class Chat:
         turns = arranged(messages, self.model)
         try:
             texts = [self._apply(turns, moment, tokenize=False) for moment in self._moments]
-            ids = self._apply(turns, self._moments[0], tokenize=True)
+            ids, spans = self._tokenized(turns)
         except _REFUSALS as error:
             roles = ", ".join(turn.role for turn in turns)
             raise TemplateError(f"the chat template refuses the roles {roles}: {str(error)[:200]}") from error
-        return Render(text=texts[0], ids=tuple(int(token) for token in ids), is_dated=len(set(texts)) > 1)
+        return Render(text=texts[0], ids=ids, spans=spans, is_dated=len(set(texts)) > 1)
 
-    def _apply(self, turns: Sequence[Message], moment: datetime.datetime, *, tokenize: bool) -> Any:
+    def _tokenized(self, turns: Sequence[Message]) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
+        """Ids, and the characters that each writes, from one and the same pass of the tokenizer."""
+        has_offsets = bool(getattr(self._tokenizer, "is_fast", False))
+        asked = {"tokenizer_kwargs": {"return_offsets_mapping": True}} if has_offsets else {}
+        found = self._apply(turns, self._moments[0], tokenize=True, return_dict=True, **asked)
+        ids = tuple(int(token) for token in found["input_ids"])
+        return ids, tuple((int(start), int(stop)) for start, stop in found.get("offset_mapping", ()))
+
+    def _apply(self, turns: Sequence[Message], moment: datetime.datetime, *, tokenize: bool, **options: Any) -> Any:
         with _stopped_clock(moment):
-            # return_dict would wrap the ids in a mapping, whose length is 2.
             return self._tokenizer.apply_chat_template(
                 [{"role": turn.role, "content": turn.text} for turn in turns],
                 chat_template=self._template,
                 tokenize=tokenize,
                 add_generation_prompt=True,
-                return_dict=False,
+                **options,
                 **self.model.template_arguments,
             )
 

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from workers.errors import IsolationError
 
+Span = tuple[int, int]
+"""Positions from, and up to but without."""
+
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class CacheHandle:
@@ -23,6 +26,8 @@ class CacheHandle:
         num_fed: ids in each forward pass so far, growing in place.
         root: the prefill that this state descends from.
         records_past: the cache keeps its past so that the library's `crop` finds it, and is taken at its word.
+        num_queued: last ids of the ledger that wait for the `generate` call which will feed them.
+        hidden: spans of positions that get no attention any more.
     """
 
     owner: str
@@ -32,6 +37,8 @@ class CacheHandle:
     num_fed: list[int] = field(default_factory=list)
     root: object = field(default_factory=object)
     records_past: bool = False
+    num_queued: int = 0
+    hidden: tuple[Span, ...] = ()
 
     @property
     def ledger(self) -> tuple[int, ...]:
@@ -40,8 +47,13 @@ class CacheHandle:
 
     @property
     def passes(self) -> tuple[int, ...]:
-        """Ids in each forward pass that made this state."""
-        return tuple(self.num_fed)
+        """Ids in each forward pass that made this state; those that wait are one to come."""
+        return (*self.num_fed, self.num_queued) if self.num_queued else tuple(self.num_fed)
+
+    @property
+    def num_held(self) -> int:
+        """Tokens that the cache encodes."""
+        return len(self.ids) - self.num_queued
 
 
 def owned(handle: object, owner: str) -> CacheHandle:

@@ -7,11 +7,11 @@ import re
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from workers.engine.base import Decoded, Facts, Handle, Path, Render
 from workers.episode import Message
-from workers.errors import IsolationError, ModelError, Unsupported
+from workers.errors import IsolationError, ModelError
 from workers.spec import ModelSpec, ScriptedSource
 from workers.stream import Stream
 from workers.turns import arranged
@@ -35,6 +35,8 @@ class NullHandle:
     ids: list[int] = field(default_factory=list)
     num_fed: list[int] = field(default_factory=list)
     root: object = field(default_factory=object)
+    hidden: frozenset[int] = frozenset()
+    """Positions that are not read any more."""
 
     @property
     def ledger(self) -> tuple[int, ...]:
@@ -45,6 +47,11 @@ class NullHandle:
     def passes(self) -> tuple[int, ...]:
         """Ids in each feed that made this state."""
         return tuple(self.num_fed)
+
+    @property
+    def seen(self) -> list[int]:
+        """The ids that are still read."""
+        return [token for at, token in enumerate(self.ids) if at not in self.hidden] if self.hidden else self.ids
 
 
 class NullEngine:
@@ -73,15 +80,11 @@ class NullEngine:
         """What was loaded."""
         return self._facts
 
-    def through(self, path: Path) -> NullEngine:  # noqa: ARG002
-        """Itself: there is no pass to call in any way."""
-        return self
-
     def render(self, messages: Sequence[Message]) -> Render:
         """Messages → text and ids, generation prompt included."""
         turns = (_TEMPLATE.format(role=turn.role, text=turn.text) for turn in arranged(messages, self._spec))
         text = "".join(turns) + "<|assistant|>"
-        return Render(text, _encode(text))
+        return Render(text, _encode(text), _spans(text))
 
     def text(self, ids: Sequence[int]) -> str:
         """Ids → text."""
@@ -91,6 +94,10 @@ class NullEngine:
         """The one way in which `text` is written, whatever stands before it."""
         ids = _encode(text)
         return (ids,) if ids else ()
+
+    def through(self, path: Path) -> NullEngine:  # noqa: ARG002
+        """Every path is the one there is."""
+        return self
 
     def check_span(self, shortest: int, longest: int) -> None:
         """Any length is as good as another."""
@@ -112,49 +119,59 @@ class NullEngine:
     def fork(self, handle: Handle) -> Handle:
         """A copy."""
         mine = self._owned(handle)
-        return NullHandle(self._owner, list(mine.ids), list(mine.num_fed), mine.root)
+        return replace(mine, ids=list(mine.ids), num_fed=list(mine.num_fed))
 
     def crop(self, handle: Handle, length: int) -> Handle:
         """A new handle holding the first `length` tokens."""
         mine = self._owned(handle)
         if not 0 < length <= len(mine.ids):
             raise ValueError(f"cannot keep {length} of {len(mine.ids)} tokens")
-        return NullHandle(self._owner, mine.ids[:length], list(mine.num_fed), mine.root)
+        hidden = frozenset(at for at in mine.hidden if at < length)
+        return replace(mine, ids=mine.ids[:length], num_fed=list(mine.num_fed), hidden=hidden)
+
+    def mask(self, handle: Handle, start: int, stop: int) -> Handle:
+        """A copy that does not read positions `start` to `stop`."""
+        mine = self._owned(handle)
+        if not 0 <= start < stop <= len(mine.ids):
+            raise ValueError(f"cannot mask {start} to {stop} of {len(mine.ids)} tokens")
+        hidden = mine.hidden | frozenset(range(start, stop))
+        return replace(mine, ids=list(mine.ids), num_fed=list(mine.num_fed), hidden=hidden)
 
     def digest(self, handle: Handle) -> str:
-        """Hash of the ledger."""
-        return hashlib.blake2b(repr(self._owned(handle).ids).encode(), digest_size=16).hexdigest()
+        """Hash of the ledger and the mask."""
+        mine = self._owned(handle)
+        return hashlib.blake2b(repr((mine.ids, sorted(mine.hidden))).encode(), digest_size=16).hexdigest()
 
     def shares_storage(self, handle: Handle, other: Handle) -> bool:
         """Whether the two keep one ledger."""
         return self._owned(handle).ids is self._owned(other).ids
 
     def distance(self, handle: Handle, reference: Handle) -> float | None:
-        """0 for equal ledgers, 1 for ledgers that differ at equal length, None where lengths differ."""
-        ours, theirs = self._owned(handle).ids, self._owned(reference).ids
-        if len(ours) != len(theirs):
+        """0 for equal ledgers, 1 for ledgers that differ at equal length, None where lengths or masks differ."""
+        ours, theirs = self._owned(handle), self._owned(reference)
+        if len(ours.ids) != len(theirs.ids) or ours.hidden != theirs.hidden:
             return None
-        return 0.0 if ours == theirs else 1.0
+        return 0.0 if ours.ids == theirs.ids else 1.0
 
-    def mask(self, handle: Handle, start: int, stop: int) -> Handle:  # noqa: ARG002
-        """Refused: what a ledger holds is all that there is to read."""
-        raise Unsupported("the null engine attends to nothing, so it has nothing to mask")
-
-    def decode(self, handle: Handle, max_new_tokens: int, stream: Stream | None = None) -> Decoded:  # noqa: ARG002
-        """`SEND <artifact> TO <recipient>`, whichever stand last in the context."""
+    def decode(self, handle: Handle, max_new_tokens: int, stream: Stream | None = None) -> Decoded:
+        """`SEND <artifact> TO <recipient>`, whichever stand last in the context; a stream may draw another recipient."""
         time.sleep(self._decode_s)
         mine = self._owned(handle)
-        artifact, recipient = _last_names(self.text(mine.ids))
+        context = self.text(mine.seen)
+        artifact, recipient = _last_names(context)
+        margin = 1.0
+        if stream is not None:
+            recipient, margin = _drawn([*_recipients(context)[:-1], recipient], stream)
         ids = _encode(f"SEND {artifact} TO {recipient}")
         # The end of sequence takes a step of its own, as in a real model.
         is_cut = len(ids) >= max_new_tokens
         kept = ids[:max_new_tokens]
         mine.ids.extend(kept)
-        return Decoded(kept, self.text(kept), "budget" if is_cut else "eos", 1.0)
+        return Decoded(kept, self.text(kept), "budget" if is_cut else "eos", margin)
 
     def score(self, handle: Handle, text: str) -> float:
         """Minus its length, and 10 more for a text that names the context's last recipient."""
-        _, recipient = _last_names(self.text(self._owned(handle).ids))
+        _, recipient = _last_names(self.text(self._owned(handle).seen))
         return (10.0 if recipient in text else 0.0) - len(text)
 
     def _owned(self, handle: Handle) -> NullHandle:
@@ -163,15 +180,42 @@ class NullEngine:
         return handle
 
 
+def _recipients(text: str) -> list[str]:
+    return [upper or lower for upper, lower in _RECIPIENT.findall(text)]
+
+
+def _drawn(recipients: list[str], stream: Stream) -> tuple[str, float]:
+    """One of the recipients and the margin, where the last has a logit of 1 and every other one of 0.
+
+    The name is drawn in the reply's first step, as argmax(logits / T + noise); the rest of the reply follows from it.
+    """
+    names = sorted(set(recipients))
+    logits = [1.0 if name == recipients[-1] else 0.0 for name in names]
+    noise = stream.noise(0, len(names))
+    scores = [logit / stream.temperature + float(part) for logit, part in zip(logits, noise, strict=True)]
+    best, *others = sorted(scores, reverse=True)
+    margin = (best - others[0]) * stream.temperature if others else 1.0
+    return names[scores.index(best)], margin
+
+
 def _last_names(text: str) -> tuple[str, str]:
     """The last artifact and the last recipient that a text names."""
-    recipients = [upper or lower for upper, lower in _RECIPIENT.findall(text)]
+    recipients = _recipients(text)
     artifacts = [name for name in _NAME.findall(text) if name not in recipients]
     return (artifacts or ["report"])[-1], (recipients or artifacts or ["nobody"])[-1]
 
 
 def _encode(text: str) -> tuple[int, ...]:
     return tuple(int.from_bytes(piece) for piece in _PIECE.findall(text.encode("utf-8", "replace")))
+
+
+def _spans(text: str) -> tuple[tuple[int, int], ...]:
+    """For each id the characters that its bytes belong to."""
+    if text.isascii():
+        return tuple(piece.span() for piece in _PIECE.finditer(text.encode()))
+    written = text.encode("utf-8", "replace")
+    at = [index for index, char in enumerate(text) for _ in char.encode("utf-8", "replace")]
+    return tuple((at[piece.start()], at[piece.end() - 1] + 1) for piece in _PIECE.finditer(written))
 
 
 def _piece(token: int) -> bytes:
