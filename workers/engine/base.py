@@ -115,7 +115,7 @@ class Engine(Protocol):
 
         On `generate`, what is fed to a handle that has a context waits, and the ledger counts it, until the reply's
         `generate` call feeds it; whoever looks at the state before (fork, crop, mask, digest, distance, storage, the next
-        feed) has it encoded first, by a `generate` call of one token. Scores are taken on a fork, by the default path.
+        feed) has it encoded first, by a `generate` call of one token. Scores are taken on a fork, by `forward`.
 
         Raises:
             Unsupported: the framework cannot continue this model's cache on that path, or does it wrongly.

@@ -56,7 +56,7 @@ class CausalEngine:
             window_tokens=self._kind.window_tokens,
             template_sha256=chat.template_sha256,
             bos_id=chat.bos_id,
-            layer1_tolerance=max(1e-5, 10 * self._noise()),
+            layer1_tolerance=self._tolerance(),
         )
 
     @property
@@ -237,7 +237,7 @@ class CausalEngine:
     def _feed(self, handle: CacheHandle, ids: Sequence[int], *, keeps_all: bool = False) -> Tensor:
         """Feed and return rows of logits, `[num_rows, vocab]` in float32: one for each id, or only the last."""
         self._rope.check_feed(len(handle.ids), len(handle.ids) + len(ids))
-        is_split = self._kind.is_tokenwise and handle.ids and self._path == "explicit"
+        is_split = self._kind.is_tokenwise and handle.ids and self._path != "default"
         steps = [[token] for token in ids] if is_split else [list(ids)]
         rows = [self._forward(handle, step, keeps_all) for step in steps]
         handle.logits = rows[-1][-1]
@@ -247,7 +247,7 @@ class CausalEngine:
         start = len(handle.ids)
         self._kind.check(handle.cache, start)
         inputs = {"input_ids": torch.tensor([ids], device=self._model.device), self._kind.keyword: handle.cache}
-        if self._path == "explicit" or handle.hidden:
+        if self._path != "default":
             inputs |= self._explicit(handle, start, len(ids), keeps_all)
         with torch.inference_mode(), memory_errors():
             logits: Tensor = self._model(**inputs, use_cache=True).logits[0]
@@ -272,21 +272,25 @@ class CausalEngine:
             inputs["attention_mask"] = attention_mask(start + num_new, handle.hidden, device)
         return inputs
 
-    def _noise(self) -> float:
-        """Distance between a one-pass and a two-chunk pass over a fixed text.
+    def _tolerance(self) -> float:
+        """Ten times the distance between two honest passes, or 1e-5.
 
         Raises:
             ModelError: so large that Layer 1 could not tell a leak from noise.
         """
+        noise = self._noise()
+        if noise is None or (self._model.dtype == torch.float32 and noise > _HONEST_LIMIT):
+            raise ModelError(f"two passes over the same tokens differ by {noise}: this model cannot continue a cache")
+        return max(1e-5, 10 * noise)
+
+    def _noise(self) -> float | None:
+        """Distance between a one-pass and a two-chunk pass over a fixed text; None where they hold other shapes."""
         ids = self._probe()
         # Kernels work in tiles: a cut at a multiple of 16 can be exact where every other cut is off by 4e-2 (bfloat16).
         cut = len(ids) * 2 // 3 | 1
         whole, parts = self.prefill(ids), self.prefill(ids[:cut])
         self.feed(parts, ids[cut:])
-        noise = self.distance(parts, whole)
-        if noise is None or (self._model.dtype == torch.float32 and noise > _HONEST_LIMIT):
-            raise ModelError(f"two passes over the same tokens differ by {noise}: this model cannot continue a cache")
-        return noise
+        return self.distance(parts, whole)
 
     def _probe(self) -> tuple[int, ...]:
         return self._chat.encode(PROBE * 8)[: min(PROBE_TOKENS, self._rope.limit or PROBE_TOKENS)]
@@ -308,6 +312,8 @@ class CausalEngine:
             raise Unsupported(self._refusals[name])
 
     def _prove_path(self) -> None:
+        if self._path == "generate" and not self._kind.has_length:
+            raise Unsupported("generate cannot tell how much a recurrent cache holds, and feeds all of it again")
         try:
             noise = self._noise()
         except Exception as error:

@@ -17,14 +17,14 @@ _FED, _HIDDEN, _SEEN = 8, 4, 2
 """Last tokens of the probe that are fed at the end; those hidden before them; those between that stay in sight."""
 
 
-def continues(noise: float, tolerance: float, path: str) -> None:
+def continues(noise: float | None, tolerance: float, path: str) -> None:
     """Hold a path's two-chunk pass against its one-pass.
 
     Raises:
         Unsupported: they lie further apart than Layer 1 tolerates.
     """
-    if not noise <= tolerance:
-        raise Unsupported(f"on the {path} path this model continues a cache wrongly: two passes differ by {noise:.1e}")
+    if noise is None or not noise <= tolerance:
+        raise Unsupported(f"on the {path} path this model continues a cache wrongly: two passes differ by {noise}")
 
 
 def refuses(error: Exception, path: str) -> Exception:
