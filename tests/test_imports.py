@@ -35,7 +35,7 @@ DOORS = {
     "gguf": ENGINE,
     "jinja2": (*ENGINE, "analysis/report/page.py"),
     "markupsafe": ("analysis/report/page.py",),
-    "numpy": ENGINE,
+    "numpy": (*ENGINE, "workers/stream.py"),
     "tqdm": ENGINE,
     # What places, watches, composes, stores and counts.
     "ray": ("orchestrator/executors/ray/*",),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from workers.episode import Episode, Message
 from workers.errors import IsolationError, TemplateError
 from workers.mend import mend
+from workers.overwrite import overwrite
 
 if TYPE_CHECKING:
     from workers.engine import Engine, Render
@@ -86,6 +87,7 @@ def _split(engine: Engine, episode: Episode) -> Split:
     if explored[: len(committed)] != committed:
         at = common_suffix(committed[::-1], explored[: len(committed)][::-1])
         raise IsolationError("history_rewritten", f"the branch changes committed token {at} of {len(committed)}")
+    neutral = overwrite(engine, episode, branched, len(committed), len(explored))
     return Split(
         committed_ids=committed,
         branch_ids=explored[len(committed) :],
@@ -93,6 +95,9 @@ def _split(engine: Engine, episode: Episode) -> Split:
         delta_text=delta_text,
         delta_identical=branched.ids[-size:] == delta,
         carrier_absent=is_absent(engine, episode.carriers, delta, delta_text),
+        neutral_branch_ids=neutral.ids,
+        carrier_tokens=neutral.num_tokens,
+        overwrite_refusal=neutral.refusal,
     )
 
 

@@ -1,7 +1,8 @@
-"""Randomness that belongs to a question and not to a run: two arms that stand before the same logits draw the same token.
+"""The noise of a sampled reply: common random numbers for arms that decide on the same question.
 
-A seed alone pairs nothing, for two arms that differ once consume their generator at another pace ever after (the idea of
-keying by event is arXiv 2603.11084's). Here every step of every draw has noise of its own.
+Two arms that stand before the same logits draw the same token, up to ties. One seeded generator would not pair them:
+after the first token in which they differ it is consumed at another pace (arXiv 2603.11084). Here every step of every
+draw has noise of its own, so they stay paired.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ from workers.stream import Stream
 Path = Literal["explicit", "default", "generate"]
 """How tokens go through the framework.
 
-`explicit`: `forward` with positions, the audit's own. `default`: `forward` with the ids, the kept cache and nothing else,
-as the framework's guide reuses a cache over turns: positions and mask are its to infer. `generate`: the framework's own
-loop on the kept cache, given every id the cache encodes and the new ones behind them, as an application does that carries
-`sequences` on.
+`explicit`: `forward` with positions, the audit's own. `default`: `forward` with the ids, the kept cache and nothing
+else, as the framework's guide reuses a cache over turns: positions and mask are its to infer. `generate`: the
+framework's own loop on the kept cache, given every id that the cache encodes and the new ones behind them, as an
+application does that carries `sequences` on.
 """
 
 
@@ -114,8 +114,9 @@ class Engine(Protocol):
         """The same model on another path. Handles belong to all paths of an engine alike.
 
         On `generate`, what is fed to a handle that has a context waits, and the ledger counts it, until the reply's
-        `generate` call feeds it; whoever looks at the state before (fork, crop, mask, digest, distance, storage, the next
-        feed) has it encoded first, by a `generate` call of one token. Scores are taken on a fork, by `forward`.
+        `generate` call feeds it; whoever looks at the state before (crop, mask, digest, distance, storage, the next
+        feed) has it encoded first, by a `generate` call of one token. A fork waits like its parent. Scores are taken on
+        a fork, by `forward`.
 
         Raises:
             Unsupported: the framework cannot continue this model's cache on that path, or does it wrongly.
@@ -162,9 +163,9 @@ class Engine(Protocol):
     def mask(self, handle: Handle, start: int, stop: int) -> Handle:
         """A new handle, on storage of its own, in which positions `start` to `stop` get no attention any more.
 
-        Positions are kept, so it is not the state of a session that never held them; and what later tokens took from the
-        span before it was masked stays in their own keys and values. The mask goes with every fork and crop. The handle
-        has no next-token distribution until it is fed.
+        Positions are kept, so it is not the state of a session that never held them; and what later tokens took from
+        the span before it was masked stays in their own keys and values. The mask goes with every fork and crop. The
+        handle has no next-token distribution until it is fed.
 
         Raises:
             ValueError: not 0 ≤ start < stop ≤ the number of tokens.
@@ -178,7 +179,7 @@ class Engine(Protocol):
         """Whether any state tensor of the two lies in the same memory, be it as a view."""
 
     def distance(self, handle: Handle, reference: Handle) -> float | None:
-        """Largest over tensors of max|a−b| / max|b|, every state tensor included; None where lengths or masks differ."""
+        """Largest over tensors of max|a−b| / max|b|, every state tensor included; None if lengths or masks differ."""
 
     def decode(self, handle: Handle, max_new_tokens: int, stream: Stream | None = None) -> Decoded:
         """The reply after the last fed token, greedy or drawn with `stream`'s noise. The handle is consumed."""

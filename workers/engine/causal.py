@@ -33,7 +33,7 @@ _HONEST_LIMIT = 1e-2
 
 
 class CausalEngine:
-    """A loaded causal language model. Batch 1; on the explicit path explicit positions and, unless asked for, no mask."""
+    """A loaded causal language model. Batch 1; its own path gives positions and, unless one is asked for, no mask."""
 
     def __init__(self, model: PreTrainedModel, chat: Chat) -> None:
         self._model = model
@@ -104,6 +104,8 @@ class CausalEngine:
 
     def through(self, path: Path) -> CausalEngine:
         """The same model and the same handles, on another path through the framework."""
+        if path == self._path:
+            return self
         other = copy.copy(self)
         other._path = path
         if path != "explicit":
@@ -112,7 +114,7 @@ class CausalEngine:
 
     def fork(self, handle: Handle) -> Handle:
         """A copy that shares no storage with `handle`."""
-        return self._fork(self._looked_at(handle))
+        return self._fork(owned(handle, self._owner))
 
     def crop(self, handle: Handle, length: int) -> Handle:
         """A new handle holding the first `length` tokens, whose logits are unknown until it is fed."""
@@ -126,7 +128,7 @@ class CausalEngine:
         return self._derived(mine, cropped, ids=mine.ids[:length], logits=None, hidden=hidden)
 
     def mask(self, handle: Handle, start: int, stop: int) -> Handle:
-        """A new handle in which positions `start` to `stop` get no attention, whose logits are unknown until it is fed."""
+        """A new handle in which `start` to `stop` get no attention, whose logits are unknown until it is fed."""
         mine = self._looked_at(handle)
         if not 0 <= start < stop <= len(mine.ids):
             raise ValueError(f"cannot mask {start} to {stop} of {len(mine.ids)} tokens")
@@ -325,9 +327,13 @@ class CausalEngine:
             raise Unsupported(f"a {self._kind.family} cache cannot be masked: its state keeps what went into it")
         attention = self._model.config._attn_implementation
         if attention not in PROVEN_ATTENTION:
-            raise Unsupported(f"a mask is not proven under attention={attention}; there is {', '.join(PROVEN_ATTENTION)}")
+            raise Unsupported(
+                f"a mask is not proven under attention={attention}; there is {', '.join(PROVEN_ATTENTION)}"
+            )
         if not (self._has_positions and "attention_mask" in inspect.signature(self._model.forward).parameters):
-            raise Unsupported("this model's forward takes no mask beside positions, so that a mask would move its tokens")
+            raise Unsupported(
+                "this model's forward takes no mask beside positions, so that a mask would move its tokens"
+            )
         trial, plain = MaskTrial(self._probe()), self.through("explicit")
         states = [plain._hidden(owned(plain.prefill(trial.prefix), self._owner), *trial.hidden) for _ in range(3)]
         trial.deface(states[1], trial.hidden)

@@ -38,7 +38,7 @@ class Chooser(LogitsProcessor):
 
 
 def generate(model: PreTrainedModel, keyword: str, handle: CacheHandle, choice: Choice, num_tokens: int) -> Tensor:
-    """Feed the handle's waiting ids and up to `num_tokens` − 1 choices; the last choice is left unfed, as `generate` does.
+    """Feed the handle's waiting ids and up to `num_tokens` − 1 choices; `generate` leaves its last choice unfed.
 
     `generate` is given every id that the cache encodes and the new ones behind them. It never compares the two: it
     feeds what the ids are longer by than the cache (kv_cache_facts, fact 5). The handle's ledger is brought up to date.
@@ -60,7 +60,11 @@ def generate(model: PreTrainedModel, keyword: str, handle: CacheHandle, choice: 
         inputs["position_ids"] = torch.arange(size, device=device)[None]
     eos = sorted(choice.eos_ids)
     config = GenerationConfig(
-        max_new_tokens=num_tokens, do_sample=False, use_cache=True, eos_token_id=eos or None, pad_token_id=(eos or [0])[0]
+        max_new_tokens=num_tokens,
+        do_sample=False,
+        use_cache=True,
+        eos_token_id=eos or None,
+        pad_token_id=(eos or [0])[0],
     )
     chooser, before = Chooser(choice), len(choice.tokens)
     # The model's own settings (penalties, forced tokens) fill whatever a config leaves open.

@@ -154,7 +154,7 @@ class NullEngine:
         return 0.0 if ours.ids == theirs.ids else 1.0
 
     def decode(self, handle: Handle, max_new_tokens: int, stream: Stream | None = None) -> Decoded:
-        """`SEND <artifact> TO <recipient>`, whichever stand last in the context; a stream may draw another recipient."""
+        """`SEND <artifact> TO <recipient>`, whichever stand last in the context; a stream may draw another name."""
         time.sleep(self._decode_s)
         mine = self._owned(handle)
         context = self.text(mine.seen)
