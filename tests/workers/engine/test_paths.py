@@ -252,7 +252,7 @@ def test_a_cache_that_shrank_behind_the_ledger_is_caught_before_generate_feeds_i
     handle = engine.prefill(ids[:40])
     engine.feed(handle, ids[40:])
     handle.cache.crop(-1)
-    with pytest.raises(IsolationError, match="^ledger_mismatch: "):
+    with pytest.raises(IsolationError, match=r"^ledger_mismatch: "):
         engine.decode(handle, 3)
 
 
