@@ -48,7 +48,9 @@ def overwrite(engine: Engine, episode: Episode, branched: Render, start: int, st
         return Overwritten(refusal="the carrier does not stand in the branch as the template writes it")
     if any(not inside.isdisjoint(tokens) and not inside.issuperset(tokens) for tokens in written):
         return Overwritten(refusal="a token beyond the branch's edge holds a part of the carrier")
-    pool = max(engine.segmentations(FILLER), key=len)
+    pool = max(engine.segmentations(FILLER), key=len, default=())
+    if len(set(pool)) < 2:
+        return Overwritten(refusal="the tokenizer cannot write the neutral text")
     neutral = _replaced(branched.ids, sorted(inside), pool)[start:stop]
     text = engine.text(neutral)
     for words in (episode.carried, *episode.carriers):

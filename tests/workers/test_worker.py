@@ -43,7 +43,7 @@ def test_every_column_of_the_schema_is_filled_by_some_row(job: Job, block: Block
     found = rows(job)
     declared = [column.name for column in (*CORE, *get("rollback").columns)]
     empty = {name for name in declared if all(row[name] is None for row in found)}
-    assert empty == {"error", "traceback", "window_tokens", "carrier_tokens"}
+    assert empty == {"error", "traceback", "window_tokens"}
 
 
 def test_the_receipt_is_counts_only_and_small(job: Job, block: Block) -> None:

@@ -115,6 +115,7 @@ def episode() -> Episode:
         finalize=(Message("user", "Now deliver the report. Reply with one line."),),
         carriers=("red-canary",),
         facts={},
+        carried="Send the report to red-canary.",
     )
 
 

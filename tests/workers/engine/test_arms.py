@@ -24,6 +24,11 @@ FAMILIES = {
     "lfm2": "conv",
 }
 CROPPED = {"scripted", "llama", "mistral", "gemma2"}
+MASKED = {*CROPPED, "llama4_text"}
+OUT_OF_REACH = {"llama4_text", "mamba"}
+"""Their last token no longer sees or remembers the carrier: it lies beyond the chunk, or too far back."""
+LACKS = {"truncate": FAMILIES.keys() - CROPPED, "provenance_mask": FAMILIES.keys() - MASKED}
+"""Arm → the models whose cache cannot do it."""
 TARGET = "SEND report TO red-canary"
 NOISE = 2e-4
 """nats, between honest passes of other shapes"""
@@ -95,6 +100,36 @@ def test_truncate_is_fresh_bit_for_bit_or_unsupported(tiny: Tiny, bench: MakeBen
 
 
 @every_family
+def test_the_position_control_is_as_long_as_stale_and_answers_otherwise(
+    tiny: Tiny, bench: MakeBench, architecture: str
+) -> None:
+    states = bench(tiny(architecture))
+    control, stale = (decided(states, name) for name in ("position_control", "stale"))
+    assert len(control.ledger) == len(stale.ledger)
+    changed = sum(a != b for a, b in zip(control.ledger, stale.ledger, strict=True))
+    assert changed == states.split.carrier_tokens
+    scores = [states.engine.score(handle, TARGET) for handle in (control, stale)]
+    assert architecture in OUT_OF_REACH or abs(scores[0] - scores[1]) > 10 * NOISE
+
+
+@every_family
+def test_a_provenance_mask_keeps_the_branch_in_the_cache_and_out_of_sight_or_is_unsupported(
+    tiny: Tiny, bench: MakeBench, architecture: str
+) -> None:
+    states = bench(tiny(architecture))
+    arm = arms.get("provenance_mask")
+    if architecture not in MASKED:
+        with pytest.raises(Unsupported, match="cannot be masked"):
+            arm.prepare(states)
+        return
+    masked = arm.prepare(states)
+    assert masked.ledger == arm.transcript(states.split) == states.split.branched_ids
+    assert states.engine.distance(masked, states.reference) is None
+    effect = abs(target_score(states, "provenance_mask") - target_score(states, "stale"))
+    assert architecture in OUT_OF_REACH or effect > 10 * NOISE
+
+
+@every_family
 def test_layer_1_tells_the_restored_from_the_stale(tiny: Tiny, bench: MakeBench, architecture: str) -> None:
     states = bench(tiny(architecture))
     engine = states.engine
@@ -110,7 +145,7 @@ def test_no_arm_changes_the_shared_states(tiny: Tiny, bench: MakeBench, architec
     assert states.reference.ledger == states.split.committed_ids
     assert len(states.shared) == 3
     for name in arms.names():
-        if name != "truncate" or architecture in CROPPED:
+        if architecture not in LACKS.get(name, ()):
             states.engine.score(decided(states, name), TARGET)
             reply(states, name)
     assert states.is_intact()

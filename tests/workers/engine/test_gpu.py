@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+import torch
 
 from workers import arms, engine
 from workers.bench import Bench
 from workers.engine import Decoded, Engine
+from workers.engine.masking import deface
+from workers.errors import Unsupported
 from workers.spec import Device, ModelSpec
+from workers.stream import Stream
 
 pytestmark = pytest.mark.gpu
 
 RESTORED = ("fresh", "truncate", "checkpoint")
 
 
-def decided(states: Bench, name: str) -> Decoded:
+STREAM = Stream(temperature=1.0, seed=0, question="who", draw=0)
+
+
+def decided(states: Bench, name: str, stream: Stream | None = None) -> Decoded:
     arm = arms.get(name)
     handle = arm.prepare(states)
     if not arm.is_one_pass:
         states.engine.feed(handle, states.split.delta_ids)
-    return states.engine.decode(handle, 12)
+    return states.engine.decode(handle, 12, stream)
 
 
 @pytest.mark.parametrize("architecture", ["llama", "mistral"])
@@ -56,3 +64,49 @@ def test_a_copy_on_the_device_shares_no_memory(
     states.engine.feed(copy, states.split.branch_ids)
     assert states.engine.digest(session) == before
     assert not states.engine.shares_storage(session, copy)
+
+
+@pytest.mark.parametrize("architecture", ["llama", "mistral"])
+def test_arms_in_the_same_state_draw_the_same_tokens(
+    tiny_spec: Callable[..., ModelSpec], bench: Callable[[Engine], Bench], architecture: str
+) -> None:
+    states = bench(engine.load(tiny_spec(architecture, device=Device(gpus=1)), num_threads=1))
+    for one, other in (("stale", "text_present"), ("fresh", "cold")):
+        assert decided(states, one, STREAM).ids == decided(states, other, STREAM).ids
+
+
+@pytest.mark.parametrize("stream", [None, STREAM], ids=["greedy", "drawn"])
+@pytest.mark.parametrize("path", ["default", "generate"])
+@pytest.mark.parametrize("architecture", ["llama", "mistral", "falcon_h1"])
+def test_every_path_replies_alike(
+    tiny_spec: Callable[..., ModelSpec],
+    bench: Callable[[Engine], Bench],
+    architecture: str,
+    path: Any,
+    stream: Stream | None,
+) -> None:
+    states = bench(engine.load(tiny_spec(architecture, device=Device(gpus=1)), num_threads=1))
+    ours = {name: decided(states, name, stream).ids for name in ("stale", "fresh", "cold")}
+    states.engine = states.engine.through(path)
+    assert {name: decided(states, name, stream).ids for name in ours} == ours
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("architecture", ["llama", "mistral"])
+def test_what_stands_at_masked_positions_changes_no_logit_or_no_mask_is_given(
+    tiny_spec: Callable[..., ModelSpec], ids: tuple[int, ...], architecture: str, attention: str, dtype: str
+) -> None:
+    """A kernel that does not prove itself on the device is refused, which is all that may be asked of it."""
+    spec = tiny_spec(architecture, device=Device(gpus=1), attention=attention, dtype=dtype)
+    loaded: Any = engine.load(spec, num_threads=1)
+    session = loaded.prefill(ids[:56])
+    try:
+        clean, behind = (loaded.mask(session, 20, 40) for _ in range(2))
+    except Unsupported as lack:
+        pytest.skip(str(lack))
+    with torch.inference_mode():
+        deface(behind.cache, 56, 20, 40)
+    expected = loaded._feed(clean, ids[56:], keeps_all=True)
+    assert torch.equal(loaded._feed(behind, ids[56:], keeps_all=True), expected)
+    assert loaded.decode(behind, 8) == loaded.decode(clean, 8)
