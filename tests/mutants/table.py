@@ -12,6 +12,8 @@ CHECKS = "tests/analysis/test_checks.py::"
 
 SPLIT, ISOLATION, CELL = "workers/split.py", "workers/isolation.py", "workers/cell.py"
 CACHE, CAUSAL, ROPE = "workers/engine/cache.py", "workers/engine/causal.py", "workers/engine/rope.py"
+PASSES, PROOFS, GENERATION = "workers/engine/passes.py", "workers/engine/proofs.py", "workers/engine/generation.py"
+OVERWRITE = "workers/overwrite.py"
 
 
 class Mutant(NamedTuple):
@@ -249,7 +251,7 @@ MUTANTS = (
     ),
     Mutant(
         "a reused prefix: passes of the model",
-        CAUSAL,
+        PASSES,
         "handle.num_fed.append(len(ids))",
         "handle.num_fed[:] = [len(handle.ids)]",
         (TENSORS + "test_a_one_pass_arm_that_reuses_a_prefix",),
@@ -264,7 +266,7 @@ MUTANTS = (
     ),
     Mutant(
         "a swallowed cache argument: seen one pass later",
-        CAUSAL,
+        PASSES,
         "self._kind.check(handle.cache, len(handle.ids))",
         "pass",
         (ENGINE + "test_feed.py::test_a_cache_argument_that_forward_swallows_is_caught",),
@@ -353,6 +355,87 @@ MUTANTS = (
         "if self.limit is not None and before > self.limit >= after:",
         "if False:",
         (ENGINE + "test_feed.py::test_a_cache_is_not_cropped_back_across_a_rope_switch",),
+    ),
+    # The mask and the paths
+    Mutant(
+        "a mask that the model swallows",
+        PROOFS,
+        "if not torch.equal(clean, behind):",
+        "if False:",
+        (ENGINE + "test_mask.py::test_a_model_that_swallows_its_mask_is_refused",),
+    ),
+    Mutant(
+        "a mask that hides more than its span",
+        PROOFS,
+        "if torch.equal(clean, beside):",
+        "if False:",
+        (ENGINE + "test_mask.py::test_a_model_whose_mask_hides_everything_is_refused",),
+    ),
+    Mutant(
+        "a mask that a crop forgets",
+        CAUSAL,
+        "hidden = clipped(mine.hidden, length)",
+        "hidden = ()",
+        (ENGINE + "test_mask.py::test_a_mask_goes_with_every_fork_and_crop",),
+    ),
+    Mutant(
+        "a mask that the digest does not see",
+        CAUSAL,
+        "return kv.digest(mine.cache, (mine.ids, mine.hidden))",
+        "return kv.digest(mine.cache, mine.ids)",
+        (ENGINE + "test_mask.py::test_a_masked_handle_is_its_own_and_its_parent_stays",),
+    ),
+    Mutant(
+        "a mask on a path that takes none",
+        PASSES,
+        'if self._path == "default" and handle.hidden:',
+        "if False:",
+        (ENGINE + "test_mask.py::test_the_default_path_takes_no_mask",),
+    ),
+    Mutant(
+        "positions that move behind a mask",
+        GENERATION,
+        "if handle.hidden:",
+        "if False:",
+        (ENGINE + "test_mask.py::test_generate_replies_behind_a_mask_as_our_own_forward_does",),
+    ),
+    Mutant(
+        "a path on which the framework forgets",
+        PROOFS,
+        "if noise is None or not noise <= tolerance:",
+        "if False:",
+        (ENGINE + "test_paths.py::test_a_path_on_which_the_framework_forgets_is_unsupported",),
+    ),
+    Mutant(
+        "a reply coloured by the model's own settings",
+        GENERATION,
+        'mock.patch.object(model, "generation_config", GenerationConfig())',
+        'mock.patch.object(model, "generation_config", model.generation_config)',
+        (ENGINE + "test_paths.py::test_the_model_s_own_generation_settings_do_not_colour_the_reply",),
+    ),
+    # The position control
+    Mutant(
+        "a position control that keeps a token",
+        OVERWRITE,
+        "while pool[at % len(pool)] == ids[place]:",
+        "while False:",
+        (
+            "tests/workers/test_overwrite.py::test_every_overwritten_token_is_another_one_even_where_the_carrier_is_the_filler",
+        ),
+    ),
+    Mutant(
+        "a position control that leaves the carrier",
+        OVERWRITE,
+        "if any(form in text for form in _forms(words)):",
+        "if False:",
+        ("tests/workers/test_overwrite.py::test_a_carrier_that_cannot_be_told_is_refused_with_the_reason",),
+    ),
+    Mutant(
+        "a position control that stops at the branch's edge",
+        OVERWRITE,
+        "if any(not inside.isdisjoint(tokens) and not inside.issuperset(tokens) for tokens in written):",
+        "if False:",
+        ("tests/workers/test_overwrite.py::test_a_carrier_that_reaches_beyond_the_branch_is_refused",),
     ),
     # No verdict
     Mutant(

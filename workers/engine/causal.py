@@ -11,19 +11,16 @@ from typing import Any
 
 import torch
 import transformers
-from torch import Tensor
 from transformers import PreTrainedModel
 
 from workers.engine import cache as kv
 from workers.engine.base import Decoded, Facts, Handle, Path, Render
 from workers.engine.chat import Chat
 from workers.engine.choice import Choice
-from workers.engine.generation import generate
 from workers.engine.handle import CacheHandle, owned
-from workers.engine.masking import PROVEN_ATTENTION, attention_mask, clipped, joined
-from workers.engine.memory import memory_errors
+from workers.engine.masking import PROVEN_ATTENTION, clipped, joined
+from workers.engine.passes import Passes, known, queue
 from workers.engine.proofs import PROBE, PROBE_TOKENS, MaskTrial, continues, refuses
-from workers.engine.rope import RopeLimit
 from workers.episode import Message
 from workers.errors import ModelError, Unsupported
 from workers.stream import Stream
@@ -32,20 +29,14 @@ _HONEST_LIMIT = 1e-2
 """Two float32 passes that lie further apart mean that the model computes a continuation wrongly."""
 
 
-class CausalEngine:
+class CausalEngine(Passes):
     """A loaded causal language model. Batch 1; its own path gives positions and, unless one is asked for, no mask."""
 
     def __init__(self, model: PreTrainedModel, chat: Chat) -> None:
-        self._model = model
+        super().__init__(model)
         self._chat = chat
-        self._kind = kv.CacheKind.of(model)
-        self._rope = RopeLimit.of(model.config.get_text_config(decoder=True))
         self._owner = uuid.uuid4().hex
-        self._path: Path = "explicit"
         self._refusals: dict[str, str] = {}
-        parameters = inspect.signature(model.forward).parameters
-        self._has_positions = "position_ids" in parameters
-        self._can_keep_last = "logits_to_keep" in parameters
         self._eos_ids = _eos_ids(model, chat)
         self._facts = Facts(
             engine="transformers",
@@ -92,14 +83,9 @@ class CausalEngine:
         if not ids:
             raise ValueError("nothing to feed")
         mine = self._looked_at(handle)
-        if self._path == "default" and mine.hidden:
-            raise Unsupported("the framework's default path takes no mask")
-        if self._path != "generate":
-            self._feed(mine, ids)
-            return
         is_new = not mine.ids
-        _queue(mine, ids)
-        if is_new:
+        queue(mine, ids)
+        if is_new or self._path != "generate":
             self._settle(mine)
 
     def through(self, path: Path) -> CausalEngine:
@@ -158,11 +144,7 @@ class CausalEngine:
         """The reply after the last fed token; the handle is consumed."""
         mine = owned(handle, self._owner)
         choice = Choice(stream, self._eos_ids)
-        if self._path == "generate":
-            self._generate_reply(mine, choice, max_new_tokens)
-        else:
-            self._flush(mine)
-            self._step_reply(mine, choice, max_new_tokens)
+        self._reply(mine, choice, max_new_tokens)
         text = self._chat.text(choice.ids, keeps_special=False)
         return Decoded(choice.ids, text, "eos" if choice.is_ended else "budget", min(choice.margins))
 
@@ -174,7 +156,7 @@ class CausalEngine:
             raise ValueError("cannot score an empty text")
         state = self._fork(mine) if mine.num_queued or len(ids) > 1 else mine
         self._flush(state)
-        rows = [_known(state)[None]]
+        rows = [known(state)[None]]
         if len(ids) > 1:
             rows.append(self._feed(state, ids[:-1], keeps_all=True))
         logprobs = torch.cat(rows).log_softmax(-1)
@@ -199,80 +181,6 @@ class CausalEngine:
         # What is known of the next token was predicted with the span in sight.
         hidden = joined(handle.hidden, start, stop)
         return self._derived(handle, kv.fork(handle.cache), logits=None, hidden=hidden)
-
-    def _step_reply(self, handle: CacheHandle, choice: Choice, max_new_tokens: int) -> None:
-        while len(choice.tokens) < max_new_tokens:
-            token = choice.take(_known(handle))
-            if choice.is_ended or len(choice.tokens) == max_new_tokens:
-                return
-            self._feed(handle, (token,))
-
-    def _generate_reply(self, handle: CacheHandle, choice: Choice, max_new_tokens: int) -> None:
-        if not handle.num_queued:
-            # `generate` must have something to feed: the first token, which is known already.
-            token = choice.take(_known(handle))
-            if choice.is_ended or max_new_tokens == 1:
-                return
-            _queue(handle, (token,))
-        self._generate(handle, choice, max_new_tokens - len(choice.tokens))
-
-    def _generate(self, handle: CacheHandle, choice: Choice, num_tokens: int) -> None:
-        self._rope.check_feed(handle.num_held, len(handle.ids) + num_tokens - 1)
-        self._kind.check(handle.cache, handle.num_held)
-        handle.logits = generate(self._model, self._kind.keyword, handle, choice, num_tokens)
-        self._kind.check(handle.cache, handle.num_held)
-
-    def _settle(self, handle: CacheHandle) -> None:
-        """Encode what waits, on this engine's path."""
-        if self._path == "generate" and handle.num_queued:
-            self._generate(handle, Choice(None, frozenset()), 1)
-        self._flush(handle)
-
-    def _flush(self, handle: CacheHandle) -> None:
-        """Encode what waits, by a forward pass."""
-        if handle.num_queued:
-            waiting = handle.ids[handle.num_held :]
-            del handle.ids[handle.num_held :]
-            handle.num_queued = 0
-            self._feed(handle, waiting)
-
-    def _feed(self, handle: CacheHandle, ids: Sequence[int], *, keeps_all: bool = False) -> Tensor:
-        """Feed and return rows of logits, `[num_rows, vocab]` in float32: one for each id, or only the last."""
-        self._rope.check_feed(len(handle.ids), len(handle.ids) + len(ids))
-        is_split = self._kind.is_tokenwise and handle.ids and self._path != "default"
-        steps = [[token] for token in ids] if is_split else [list(ids)]
-        rows = [self._forward(handle, step, keeps_all) for step in steps]
-        handle.logits = rows[-1][-1]
-        return torch.cat(rows) if keeps_all else rows[-1]
-
-    def _forward(self, handle: CacheHandle, ids: list[int], keeps_all: bool) -> Tensor:
-        start = len(handle.ids)
-        self._kind.check(handle.cache, start)
-        inputs = {"input_ids": torch.tensor([ids], device=self._model.device), self._kind.keyword: handle.cache}
-        if self._path != "default":
-            inputs |= self._explicit(handle, start, len(ids), keeps_all)
-        with torch.inference_mode(), memory_errors():
-            logits: Tensor = self._model(**inputs, use_cache=True).logits[0]
-            rows = (logits if keeps_all else logits[-1:]).float()
-        handle.ids.extend(ids)
-        handle.num_fed.append(len(ids))
-        self._kind.check(handle.cache, len(handle.ids))
-        if rows[-1].isnan().any():
-            raise FloatingPointError("the model's logits are not numbers")
-        return rows
-
-    def _explicit(self, handle: CacheHandle, start: int, num_new: int, keeps_all: bool) -> dict[str, Any]:
-        """What the explicit path says and the default path leaves to the framework."""
-        device = self._model.device
-        inputs: dict[str, Any] = {}
-        if self._has_positions:
-            # Left out, some models (Bamba) count from zero again.
-            inputs["position_ids"] = torch.arange(start, start + num_new, device=device)[None]
-        if self._can_keep_last:
-            inputs["logits_to_keep"] = 0 if keeps_all else 1
-        if handle.hidden:
-            inputs["attention_mask"] = attention_mask(start + num_new, handle.hidden, device)
-        return inputs
 
     def _tolerance(self) -> float:
         """Ten times the distance between two honest passes, or 1e-5.
@@ -340,17 +248,6 @@ class CausalEngine:
         trial.deface(states[2], trial.seen)
         clean, behind, beside = (plain._feed(state, trial.rest, keeps_all=True) for state in states)
         trial.judge(clean, behind, beside)
-
-
-def _queue(handle: CacheHandle, ids: Sequence[int]) -> None:
-    handle.ids.extend(ids)
-    handle.num_queued = len(ids)
-
-
-def _known(handle: CacheHandle) -> Tensor:
-    if handle.logits is None:
-        raise ValueError("a cropped or masked handle predicts nothing until it is fed")
-    return handle.logits
 
 
 def _eos_ids(model: PreTrainedModel, chat: Chat) -> frozenset[int]:
