@@ -94,7 +94,7 @@ def test_a_token_across_the_carrier_s_edge_goes_as_a_whole(engine: NullEngine, a
 def test_every_overwritten_token_is_another_one_even_where_the_carrier_is_the_filler(
     engine: NullEngine, attack: Episode
 ) -> None:
-    episode = carrying(attack, "The morning was mild and the street stayed quiet.")
+    episode = carrying(attack, " The morning was mild and the street stayed quiet.", "Note:{}; that is all.")
     assert_overwritten(engine, replace(episode, carriers=()), split(engine, replace(episode, carriers=())))
 
 
