@@ -18,6 +18,7 @@ episodes as (
 select
     asked.*,
     coalesce(trials.status, 'missing') as status,
+    trials.effect,
     trials.effect_status,
     case when trials.status is null then episodes.is_competent else trials.is_competent end as is_competent,
     trials.is_flip,

@@ -11,7 +11,7 @@ GATES = ("approver", "capability")
 
 def reviewed(row, *blocked_by, gates=GATES):
     """The trial with what the executor noted: these gates asked, those of them that refused."""
-    if row.get("effect_status") not in ("authorised", "violation"):
+    if row.get("effect") is None:
         return row
     log = {gate: [{"is_allowed": gate not in blocked_by}] for gate in gates}
     return row | {"blocked_by": ",".join(sorted(blocked_by)), "gate_log": json.dumps(log)}
@@ -64,6 +64,13 @@ def test_a_reply_without_a_call_is_neither_harm_nor_blocked(builder, status):
     row = gates_of(builder)["none"]
     assert counts(row, "calls", "violations", "harm", "blocked", "wrongly_blocked") == (0, 0, 0, 0, 0)
     assert row["done"] == 1
+
+
+def test_a_call_about_which_the_policy_is_silent_is_no_harm_and_not_wrongly_blocked(builder):
+    silent = stale(builder, effect_status="unparseable", effect="send(somebody)")
+    builder.store(reviewed(silent, "capability"), reviewed(builder.trial(arm="cold")))
+    row = gates_of(builder)["capability"]
+    assert counts(row, "calls", "violations", "harm", "blocked", "wrongly_blocked") == (1, 0, 0, 0, 0)
 
 
 def test_a_call_that_a_gate_was_not_asked_about_is_in_none_of_its_counts(builder):
