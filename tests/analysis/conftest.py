@@ -13,19 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import analysis
-from workers import executor
 from workers.identity import Identity, canonical, digest
-from workers.schema import CORE, INT, MISSING, PLAN, RUN, TEXT, Column, arrow_schema
-from workers.studies import rollback
+from workers.schema import MISSING, PLAN, RUN, Column, arrow_schema
+from workers.studies.rollback import AXES, MEASURES
 
 Row = dict[str, Any]
-
-# TEMPORARY until the columns are in the schema.
-_NEW = (Column("carrier_tokens", INT, True, ""), Column("overwritten_tokens", INT, True, ""), *executor.COLUMNS)
-_HAS = {column.name for column in (*CORE, *rollback.MEASURES)}
-MEASURES = (*rollback.MEASURES, *(column for column in _NEW if column.name not in _HAS))
-_CONTENT = () if "content" in {axis.name for axis in rollback.AXES} else (Column("content", TEXT, True, ""),)
-AXES = (*rollback.AXES, *_CONTENT)
 
 VEHICLES = ("retrieved_document", "tool_return", "user_turn")
 STRENGTHS = ("neutral", "suggestive", "imperative")

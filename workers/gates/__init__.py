@@ -47,17 +47,18 @@ def get(name: str) -> type[Gate]:
     return _registry()[name]
 
 
-def configured(asked: Mapping[str, Mapping[str, Any]], calls: Collection[str]) -> tuple[Gate, ...]:
+def configured(asked: Mapping[str, Mapping[str, Any] | None], calls: Collection[str]) -> tuple[Gate, ...]:
     """The gates of a study, by name.
 
     Args:
-        asked: gate → its parameters, as `study.gates` says them.
+        asked: gate → its parameters, as `study.gates` says them; null leaves the gate out.
         calls: names of the calls that the study's effects make.
 
     Raises:
         ConfigError: a gate, a parameter or a call is unknown, missing or of the wrong type.
     """
-    gates = tuple(_checked(name, asked[name]) for name in sorted(asked))
+    known = [(get(name), asked[name]) for name in sorted(asked)]
+    gates = tuple(_checked(gate, parameters) for gate, parameters in known if parameters is not None)
     for gate in gates:
         gate.check_calls(calls)
     return gates
@@ -73,10 +74,10 @@ def from_facts(stored: Mapping[str, Any]) -> tuple[Gate, ...]:
     return tuple(get(name).model_validate(stored[name]["parameters"]) for name in sorted(stored))
 
 
-def _checked(name: str, parameters: Mapping[str, Any] | None) -> Gate:
-    gate, where = get(name), f"study.gates.{name}"
+def _checked(gate: type[Gate], parameters: Mapping[str, Any]) -> Gate:
+    where = f"study.gates.{gate.name}"
     try:
-        return gate.model_validate(parameters or {})
+        return gate.model_validate(parameters)
     except ValidationError as refusal:
         problems = refusal.errors(include_url=False, include_context=False)
         # A misspelt key also leaves its right spelling missing; the misspelling is what the user can see.

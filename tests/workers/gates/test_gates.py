@@ -138,6 +138,12 @@ def test_the_order_of_the_gates_is_not_the_order_of_the_file() -> None:
     assert configured(**dict(reversed(ASKED.items()))) == configured()
 
 
+def test_null_leaves_a_gate_out_but_excuses_no_misspelling() -> None:
+    assert [gate.name for gate in configured(**ASKED | {"rbac": None})] == ["approver", "capability"]
+    with pytest.raises(ConfigError):
+        configured(rback=None)
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
