@@ -21,8 +21,14 @@ Row = dict[str, Any]
 
 VEHICLES = ("retrieved_document", "tool_return", "user_turn")
 STRENGTHS = ("neutral", "suggestive", "imperative")
-SETTING: Row = {"surface": "tensor_probe", "effect_type": "send_message", "policy": "allowlist", "guard": False}
-SETTING |= {"content": "ours", "temperature": 0.0}
+SETTING: Row = {
+    "surface": "tensor_probe",
+    "effect_type": "send_message",
+    "policy": "allowlist",
+    "guard": False,
+    "content": "ours",
+    "temperature": 0.0,
+}
 START = datetime(2026, 1, 1, tzinfo=UTC)
 REPLIES = {"authorised": [1], "violation": [2], "refused": [3], "unparseable": [4], "censored": [5]}
 
