@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from analysis.census import coverage_table, pooled, show_census
+from analysis.census import census_query, coverage_table, pooled, show_census
 from analysis.errors import AnalysisError, nearest
 from analysis.formats import FORMATS, joined, write
 from analysis.report import write_report
@@ -85,6 +85,10 @@ def parser() -> Parser:
     commands = root.add_subparsers(dest="command", metavar="command", required=True, parser_class=Parser)
     for name, purpose in COMMANDS.items():
         command = commands.add_parser(name, help=purpose, description=purpose, parents=[shared])
+        if name == "census":
+            command.add_argument(
+                "--where", metavar="SQL", help="rows of the view census, such as \"surface = 'langgraph'\""
+            )
         if name == "sql":
             command.add_argument("query", help='one query, such as "from trials where is_flip"')
         if name == "query":
@@ -109,9 +113,9 @@ def run(asked: argparse.Namespace) -> int:
             print(neutral(str(write_report(warehouse, path))))
             return OK
         if asked.format == "table" and asked.command == "census":
-            show_census(warehouse, console())
+            show_census(warehouse, console(), asked.where)
         elif asked.format == "table" and asked.command == "coverage":
-            console().print(coverage_table(warehouse, "coverage", ("grid", "model", "arm")))
+            console().print(coverage_table(warehouse, "coverage", ("grid", "model", "arm", "temperature")))
         else:
             _answer(warehouse, asked)
     return OK
@@ -129,6 +133,8 @@ def _answer(warehouse: Warehouse, asked: argparse.Namespace) -> None:
 def _query(asked: argparse.Namespace) -> str:
     if asked.command == "sql":
         return str(asked.query)
+    if asked.command == "census":
+        return census_query(asked.where)
     view = asked.view if asked.command == "query" else asked.command
     if view not in names():
         raise AnalysisError(f"no view {view!r}{nearest(view, names())}")

@@ -9,29 +9,70 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from analysis.terminal import grid, neutral, plain
+from analysis.situations import condition, summary, varying
+from analysis.terminal import NOTHING, grid, neutral, plain, share
 
 if TYPE_CHECKING:
     from analysis.warehouse import Warehouse
 
 Row = dict[str, Any]
-SETTING = ("study", "surface", "effect_type", "policy", "guard")
+SETTING = ("study", "surface", "effect_type", "policy", "guard", "content")
 STATUSES = ("done", "invalid", "unsupported", "error", "missing")
-ORDER = ("neutral", "suggestive", "imperative", "stale", "text_present", "fresh", "cold")
-"""Strengths from weak to strong, arms in the order of the argument; other words follow by name."""
+STRENGTHS = ("neutral", "suggestive", "imperative")
+ARMS = (
+    *("stale", "text_present", "position_control", "fresh", "cold"),
+    *("truncate", "truncate_recorded", "checkpoint", "branch_scoped", "content_addressed", "provenance_mask"),
+)
+ORDER = (*STRENGTHS, *ARMS)
+"""Strengths from weak to strong; the arms of the argument, then the restores; other words follow by name."""
+MANY = 6
+"""Settings from which on the census is a line each."""
 POOLED = (
     "warning: grids {grids} ask one situation in several ways (decode settings, versions) and the counts pool them: "
     "keep each in a store of its own, see `query mixed_versions`"
 )
-ALL, NOTHING = "all models", "–"
+HINT = 'each of them in full: census --where "{condition}"; all of them: census --where true'
+SAMPLED = "sampled trials are counted apart, {done} done of {planned}: see `query draws`"
+ALL = "all models"
 
 
-def show_census(warehouse: Warehouse, out: Console) -> None:
-    """Print the census of a store, a few tables per setting, then the coverage of every grid."""
+def census_query(where: str | None) -> str:
+    """The census, or the part of it that a SQL condition chooses."""
+    return f"from census where ({where}\n)" if where else "from census"
+
+
+def show_census(warehouse: Warehouse, out: Console, where: str | None = None) -> None:
+    """Print the census of a store, then the coverage of every grid.
+
+    A few settings have their tables each; many are a line each, unless `where` chooses some of the census's rows.
+    """
     for warning in pooled(warehouse):
-        out.print(Text(neutral(warning)), "\n", sep="", soft_wrap=True)
-    census = _rows(warehouse, "from census")
-    cuts = {axis: _rows(warehouse, f"from census_by_{axis}") for axis in ("strength", "vehicle")}
+        _say(out, warning)
+    census = _rows(warehouse, census_query(where))
+    settings = sorted({_setting(row): {name: row[name] for name in SETTING} for row in census}.items())
+    if len(settings) > MANY and where is None:
+        found = [setting for _, setting in settings]
+        out.print(summary(found, census, SETTING, levels(row["arm"] for row in census)), "\n", sep="")
+        _say(out, HINT.format(condition=condition(found[0], varying(found, SETTING))))
+    else:
+        _show_settings(warehouse, out, census)
+    out.print(coverage_table(warehouse, "coverage_by_model", ("grid", "model")), "\n", sep="")
+    if sampled := _rows(warehouse, "select sum(planned) as planned, sum(done) as done from draws having planned > 0"):
+        _say(out, SAMPLED.format(**sampled[0]))
+    out.print(Text(_coverage_line(census)))
+
+
+def _show_settings(warehouse: Warehouse, out: Console, census: list[Row]) -> None:
+    """Three tables for each setting that the rows name."""
+    asked = {(_setting(row), row["model"], row["arm"]) for row in census}
+    cuts = {
+        axis: [
+            row
+            for row in _rows(warehouse, f"from census_by_{axis}")
+            if (_setting(row), row["model"], row["arm"]) in asked
+        ]
+        for axis in ("strength", "vehicle")
+    }
     for setting in sorted({_setting(row) for row in census}):
         out.print(Text(neutral("  ".join(setting))), "\n", sep="")
         rows = _with_totals([row for row in census if _setting(row) == setting])
@@ -40,8 +81,10 @@ def show_census(warehouse: Warehouse, out: Console) -> None:
         }
         for table in (_flips(rows, here), _replies(rows), _isolation(rows)):
             out.print(table, "\n", sep="")
-    out.print(coverage_table(warehouse, "coverage_by_model", ("grid", "model")), "\n", sep="")
-    out.print(Text(_coverage_line(census)))
+
+
+def _say(out: Console, line: str) -> None:
+    out.print(Text(neutral(line)), "\n", sep="", soft_wrap=True)
 
 
 def mixed_grids(warehouse: Warehouse) -> list[Row]:
@@ -149,7 +192,7 @@ def _table(title: str, header: list[str], rows: list[Row], lines: list[list[str]
 
 def _of(row: Row, k: str, n: str) -> str:
     """`k/n`, or a dash where there is nothing to count: 0/0 is no observation."""
-    return f"{row[f'num_{k}']}/{row[f'num_{n}']}" if row[f"num_{n}"] else NOTHING
+    return share(row[f"num_{k}"], row[f"num_{n}"])
 
 
 def _with_totals(rows: list[Row], *axes: str) -> list[Row]:

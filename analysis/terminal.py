@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 PIPE_WIDTH, LEAST_WIDTH = 120, 100
 CELL_WIDTH, GAP = 48, 2
 MAX_ROWS = 200
+NOTHING = "–"
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Unicode categories that move the cursor, reorder text or cannot be seen."""
 
@@ -68,10 +69,15 @@ def show(answer: pa.Table, out: Console) -> None:
 def plain(value: Any) -> str:
     """A value as one line of harmless text."""
     if value is None:
-        return "–"
+        return NOTHING
     if isinstance(value, float):
         return f"{value:.6g}"
     return neutral(said(value))
+
+
+def share(k: int, n: int) -> str:
+    """`k/n`, or a dash where there is nothing to count: 0/0 is no observation."""
+    return f"{k}/{n}" if n else NOTHING
 
 
 def grid(

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from analysis.report.tables import Column
 
-SETTING = ("study", "surface", "effect_type", "policy", "guard")
-"""What is never pooled: each combination has tables of its own."""
-
 COUNTS = (
     Column("planned", ("planned",), note="trials that the latest plan of the grid asks for"),
     Column("done", ("done",), note="observed"),

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from analysis.census import mixed_grids, rank
+from analysis.census import SETTING, mixed_grids, rank
 from analysis.report import columns, heat
-from analysis.report.columns import SETTING
 from analysis.report.tables import Column, Row, Table, flat, key
 from analysis.report.worked import WorkedCell, worked_cells
 from analysis.views import names, views
@@ -29,7 +28,7 @@ SPREAD = """
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the census never pools: the tables of one study, surface, effect, policy and guard."""
+    """What the census never pools: the tables of one study, surface, effect, policy, guard and content."""
 
     row: Row
     key: str

@@ -8,7 +8,6 @@ from typing import Any
 
 from analysis.census import levels
 from analysis.report.tables import (
-    NOTHING,
     Cell,
     Column,
     Group,
@@ -20,9 +19,9 @@ from analysis.report.tables import (
     grouped,
     key,
     shade,
-    share,
     shown,
 )
+from analysis.terminal import NOTHING, share
 
 FLIPS = ("num_flips", "num_judged")
 

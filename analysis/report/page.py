@@ -9,8 +9,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from analysis.report.palette import colours
-from analysis.report.tables import key, share, shown
-from analysis.terminal import neutral
+from analysis.report.tables import key, shown
+from analysis.terminal import neutral, share
 
 if TYPE_CHECKING:
     from analysis.report.gather import Page

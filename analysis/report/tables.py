@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from analysis.terminal import neutral
+from analysis.terminal import NOTHING, neutral, share
 
 Row = Mapping[str, Any]
 Form = Literal["text", "number", "share", "arm", "verdict"]
 
-NOTHING = "–"
 SHADES = 10
 """Steps of the heat map above zero."""
 
@@ -107,11 +106,6 @@ def shown(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(map(str, value))
     return neutral(str(value))
-
-
-def share(k: int, n: int) -> str:
-    """`k/n`, or a dash where there is nothing to count: 0/0 is no observation."""
-    return f"{k}/{n}" if n else NOTHING
 
 
 def cell(row: Row, column: Column) -> Cell:

@@ -16,7 +16,8 @@ select
         case when trials.content is distinct from planned_trials.content then 'content' end,
         case when trials.vehicle is distinct from planned_trials.vehicle then 'vehicle' end,
         case when trials.strength is distinct from planned_trials.strength then 'strength' end,
-        case when trials.kind is distinct from planned_trials.kind then 'kind' end
+        case when trials.kind is distinct from planned_trials.kind then 'kind' end,
+        case when trials.temperature is distinct from planned_trials.temperature then 'temperature' end
     ) as differing
 from planned_trials
 join trials on planned_trials.cell_id = trials.cell_id and planned_trials.draw = trials.draw

@@ -9,4 +9,5 @@ where status <> 'done'
         or is_flip is not null
         or is_cold_reply is not null
         or agreement is not null
+        or blocked_by is not null
     )

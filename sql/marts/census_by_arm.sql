@@ -1,6 +1,7 @@
--- One row per (study, surface, effect_type, policy, guard, arm). How often does an arm flip, over all models?
+-- One row per (study, surface, effect_type, policy, guard, content, arm). How often does an arm flip, over all models?
+-- Greedy trials only; `content` is its source, as in `census`.
 select
-    study, surface, effect_type, policy, guard, arm,
+    study, surface, effect_type, policy, guard, split_part(content, '/', 1) as content, arm,
     count(distinct model) as num_models,
     count(distinct model) filter (where is_competent) as num_competent_models,
     count(distinct model) filter (where is_competent is not null) as num_known_models,
@@ -19,5 +20,6 @@ select
             and effect_status in ('authorised', 'refused', 'violation')
     ) as num_control_judged
 from outcomes
-group by study, surface, effect_type, policy, guard, arm
-order by study, surface, effect_type, policy, guard, arm
+where temperature = 0
+group by study, surface, effect_type, policy, guard, split_part(content, '/', 1), arm
+order by study, surface, effect_type, policy, guard, content, arm

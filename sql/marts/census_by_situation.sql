@@ -1,6 +1,7 @@
--- One row per (study, model, surface, effect_type, policy, guard, arm, vehicle, strength). Which situations flip?
+-- One row per (study, model, surface, effect_type, policy, guard, content, arm, vehicle, strength). Which of them flip?
+-- Greedy trials only; `content` is its source, as in `census`.
 select
-    study, model, surface, effect_type, policy, guard, arm, vehicle, strength,
+    study, model, surface, effect_type, policy, guard, split_part(content, '/', 1) as content, arm, vehicle, strength,
     count(*) as planned,
     count(*) filter (where status = 'done') as done,
     count(*) filter (where kind = 'attack') as num_attack,
@@ -9,5 +10,6 @@ select
     count(*) filter (where is_flip) as num_flips,
     count(is_flip) as num_judged
 from outcomes
-group by study, model, surface, effect_type, policy, guard, arm, vehicle, strength
-order by study, model, surface, effect_type, policy, guard, arm, vehicle, strength
+where temperature = 0
+group by study, model, surface, effect_type, policy, guard, split_part(content, '/', 1), arm, vehicle, strength
+order by study, model, surface, effect_type, policy, guard, content, arm, vehicle, strength

@@ -1,6 +1,7 @@
--- One row per (study, model, surface, effect_type, policy, guard, arm, vehicle). Does the way in matter?
+-- One row per (study, model, surface, effect_type, policy, guard, content, arm, vehicle). Does the way in matter?
+-- Greedy trials only; `content` is its source, as in `census`.
 select
-    study, model, surface, effect_type, policy, guard, arm, vehicle,
+    study, model, surface, effect_type, policy, guard, split_part(content, '/', 1) as content, arm, vehicle,
     count(*) as planned,
     count(*) filter (where status = 'done') as done,
     count(*) filter (where status = 'invalid') as invalid,
@@ -13,5 +14,6 @@ select
     count(*) filter (where is_flip) as num_flips,
     count(is_flip) as num_judged
 from outcomes
-group by study, model, surface, effect_type, policy, guard, arm, vehicle
-order by study, model, surface, effect_type, policy, guard, arm, vehicle
+where temperature = 0
+group by study, model, surface, effect_type, policy, guard, split_part(content, '/', 1), arm, vehicle
+order by study, model, surface, effect_type, policy, guard, content, arm, vehicle

@@ -1,6 +1,7 @@
--- One row per (study, model, surface, effect_type, policy, guard, arm). Was only the cache different, and how much?
+-- One row per (study, model, surface, effect_type, policy, guard, content, arm). Was only the cache different?
+-- Greedy trials only; `content` is its source, as in `census`.
 select
-    study, model, surface, effect_type, policy, guard, arm,
+    study, model, surface, effect_type, policy, guard, split_part(content, '/', 1) as content, arm,
     count(*) as num_trials,
     count(*) filter (where status = 'invalid') as num_invalid,
     coalesce(string_agg(distinct failed_checks, ', ' order by failed_checks) filter (where failed_checks <> ''), '')
@@ -27,5 +28,6 @@ select
     count(*) filter (where layer1 = 'intact' and is_cold_reply) as num_intact_cold_equal,
     count(is_cold_reply) filter (where layer1 = 'intact') as num_intact_compared
 from trials
-group by study, model, surface, effect_type, policy, guard, arm
-order by study, model, surface, effect_type, policy, guard, arm
+where temperature = 0
+group by study, model, surface, effect_type, policy, guard, split_part(content, '/', 1), arm
+order by study, model, surface, effect_type, policy, guard, content, arm

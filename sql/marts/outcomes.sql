@@ -1,7 +1,8 @@
 -- One row per (model, cell_id, draw) asked for by any grid's latest plan. What came of it, `missing` included?
 with asked as (
     select distinct
-        study, model, arm, surface, effect_type, policy, guard, vehicle, strength, kind, episode_id, cell_id, draw
+        study, model, arm, surface, effect_type, policy, guard, content, vehicle, strength, kind, temperature,
+        episode_id, cell_id, draw
     from planned_trials
 ),
 
@@ -17,6 +18,7 @@ episodes as (
 select
     asked.*,
     coalesce(trials.status, 'missing') as status,
+    trials.effect,
     trials.effect_status,
     case when trials.status is null then episodes.is_competent else trials.is_competent end as is_competent,
     trials.is_flip,
@@ -25,7 +27,9 @@ select
     trials.is_cold_reply,
     trials.agreement,
     trials.carrier_absent,
-    trials.delta_identical
+    trials.delta_identical,
+    trials.blocked_by,
+    trials.gate_log
 from asked
 left join trials on asked.cell_id = trials.cell_id and asked.draw = trials.draw
 left join episodes

@@ -16,8 +16,14 @@ axes as (
         cast(null as varchar) as strength,
         cast(null as varchar) as kind
     where false
+),
+
+whole as (
+    select * from parts
+    union all by name
+    select * from axes
 )
 
-select * from parts
-union all by name
-select * from axes
+-- Before there was a choice, the content was ours and the decoding greedy.
+select * replace (coalesce(content, 'ours') as content, coalesce(temperature, 0) as temperature)
+from whole

@@ -4,12 +4,23 @@ with parts as (
     from read_parquet($trials, union_by_name = true, hive_partitioning = false)
 ),
 
--- Parts of an earlier schema lack the axes that came later, and the checks name them.
-axes as (
-    select cast(null as varchar) as content
+-- Columns that came later, for a store whose every part is older.
+later as (
+    select
+        cast(null as varchar) as content,
+        cast(null as varchar) as blocked_by,
+        cast(null as varchar) as gate_log,
+        cast(null as bigint) as carrier_tokens,
+        cast(null as bigint) as overwritten_tokens
     where false
+),
+
+whole as (
+    select * from parts
+    union all by name
+    select * from later
 )
 
-select * from parts
-union all by name
-select * from axes
+-- Before there was a choice, the content was ours and the decoding greedy.
+select * replace (coalesce(content, 'ours') as content, coalesce(temperature, 0) as temperature)
+from whole

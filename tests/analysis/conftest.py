@@ -27,6 +27,7 @@ SETTING: Row = {
     "policy": "allowlist",
     "guard": False,
     "content": "ours",
+    "temperature": 0.0,
 }
 START = datetime(2026, 1, 1, tzinfo=UTC)
 REPLIES = {"authorised": [1], "violation": [2], "refused": [3], "unparseable": [4], "censored": [5]}

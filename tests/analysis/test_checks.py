@@ -133,4 +133,4 @@ def test_parts_from_before_an_axis_answer_every_check(builder):
         older = [name for name in table.column_names if name != "content"]
         pq.write_table(table.select(older), part)
     assert {name: builder.rows(f"from {name}") for name in names("checks")} == {name: [] for name in names("checks")}
-    assert builder.row("select distinct content from trials") == {"content": None}
+    assert builder.row("select distinct content from trials") == {"content": "ours"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workers import executor
 from workers.schema import BOOL, FLOAT, TEXT, Column
 
 AXES = (
@@ -23,5 +24,6 @@ MEASURES = (
         True,
         "authorised, violation, refused, unparseable (also: a target on which a deny-list is silent) or censored",
     ),
+    *executor.COLUMNS,
     Column("target_margin", FLOAT, False, "log-probability of the authorised minus the unauthorised reply, nats"),
 )

@@ -22,7 +22,8 @@ class Writing:
 
     texts: Texts
     model: ModelSpec
-    gates: dict[str, dict[str, Any]]
+    gates: dict[str, Any]
+    """As `workers.gates.facts` says them."""
 
     def episode(self, axes: dict[str, Any]) -> Episode:
         """The episode of one combination of levels.

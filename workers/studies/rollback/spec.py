@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from workers import replies, surfaces
+from workers import gates, replies, surfaces
 from workers.episode import Episode
 from workers.errors import ConfigError, nearest
 from workers.spec import DecodeSpec, ModelSpec, Spec
@@ -27,8 +27,8 @@ class RollbackSpec(Spec):
     decode: DecodeSpec = DecodeSpec()
     levels: dict[str, tuple[str | bool, ...]]
     texts: Texts
-    gates: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Gate → its settings, for the judge."""
+    gates: dict[str, dict[str, Any] | None] = Field(default_factory=dict)
+    """Gate → its parameters; null leaves it out. Each is asked about every call of every reply."""
 
     def episodes(self, model: ModelSpec) -> Iterator[Episode]:
         """Every combination of the levels, the last axis fastest."""
@@ -39,9 +39,13 @@ class RollbackSpec(Spec):
         if model.reply_format not in self.texts.formats:
             hint = nearest(model.reply_format, self.texts.formats)
             raise ConfigError(f"model {model.name}: unknown reply_format {model.reply_format!r}{hint}")
-        names, writing = levels_of(AXES), Writing(self.texts, model, self.gates)
+        names, writing = levels_of(AXES), Writing(self.texts, model, self._gates())
         for combination in itertools.product(*(self.levels[name] for name in names)):
             yield writing.episode(dict(zip(names, combination, strict=True)))
+
+    def _gates(self) -> dict[str, Any]:
+        calls = {effect.call for effect in self.texts.effects.values()}
+        return gates.facts(gates.configured(self.gates, calls))
 
     def _check_levels(self) -> None:
         strengths = dict.fromkeys(name for effect in self.texts.effects.values() for name in effect.carriers)
