@@ -128,14 +128,15 @@ class Bench:
 
     def restored(self, restore: Restore, session: Session | None = None) -> Handle:
         """The state with which the session goes on when its abort handler does `restore`."""
+        session = session or self._session()
+        # The session's own states, whatever a broken surface hands to the handler, if it calls it at all.
+        self.cost.prefill_tokens += len(self._noted(session.held).explored.ledger)
 
         def handler(held: Held) -> Handle:
-            noted = self._noted(held)
-            self.cost.prefill_tokens += len(noted.explored.ledger)
             with _timed(self.cost, "restore_ms"):
-                return restore(noted)
+                return restore(held)
 
-        return self._abort(session or self._session(), handler)
+        return self._abort(session, handler)
 
     def _abort(self, session: Session, handler: Restore) -> Handle:
         self._aborted = session.abort(handler)
@@ -152,13 +153,9 @@ class Bench:
 
     def explored(self, branch_ids: Sequence[int] | None = None) -> Handle:
         """A copy of the session after the branch, or other ids in its place, was fed, and before any was dropped."""
-
-        def keep(held: Held) -> Handle:
-            explored = self._noted(held).explored
-            self.cost.prefill_tokens += len(explored.ledger)
-            return self.engine.fork(explored)
-
-        return self._abort(self._session(branch_ids), keep)
+        session = self._session(branch_ids)
+        self.cost.prefill_tokens += len(self._noted(session.held).explored.ledger)
+        return self._abort(session, lambda held: self.engine.fork(held.explored))
 
     def snapshot(self) -> Handle:
         """A copy of the state as it was right after the committed prefill."""
