@@ -235,6 +235,19 @@ def test_an_abort_that_removes_no_message(engine: NullEngine, work: Work, monkey
     assert other_statuses(rows, "stale", "fresh", "truncate", "checkpoint") == {"done"}
 
 
+def test_an_abort_that_keeps_the_message_under_another_id(
+    engine: NullEngine, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = GraphSession.drop_branch
+
+    def renaming(self: GraphSession, key: str) -> Any:
+        said = HumanMessage(work.episode.branch[0].text, id="note")
+        return honest(self, key)._replace(values={"messages": [said], "session": key})
+
+    planted(monkeypatch, "drop_branch", renaming)
+    assert_refused(run(engine, on(work, "langgraph"))["stale"], "checkpoint_keeps_branch")
+
+
 def test_an_abort_that_forks_from_another_checkpoint(
     engine: NullEngine, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:

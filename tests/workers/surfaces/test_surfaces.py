@@ -196,9 +196,9 @@ def test_an_application_that_shows_a_restored_state_and_decides_on_another(
         return aborted
 
     rows = rows_of(monkeypatch, engine, work, abort)
-    for arm in ("truncate", "checkpoint", "fresh"):
-        assert_refused(rows[arm], "delta_differs")
-    assert rows["stale"]["status"] == "done"
+    for arm in (*SHARING, "fresh"):
+        assert_refused(rows[arm], "state_swapped")
+    assert other_statuses(rows, *SHARING, "fresh") == {"done"}
 
 
 def test_an_application_that_works_on_what_it_holds(
