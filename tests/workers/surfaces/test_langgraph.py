@@ -261,13 +261,15 @@ def test_an_abort_that_forks_from_another_checkpoint(
     assert_refused(run(engine, on(work, "langgraph"))["stale"], "checkpoint_parent")
 
 
-def test_an_abort_that_goes_back_too_far(engine: NullEngine, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_abort_that_goes_back_too_far(engine: NullEngine, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     def too_far(self: GraphSession, key: str) -> Any:
         values = {"messages": [RemoveMessage(id="branch-0")], "session": key}
         return self.graph.get_state(self.graph.update_state(self.before.config, values, as_node="plan"))
 
     planted(monkeypatch, "drop_branch", too_far)
-    assert_refused(run(engine, on(work, "langgraph"))["stale"], "nodes_differ")
+    session = opened("langgraph")
+    with pytest.raises(IsolationError, match="nodes_differ: after the abort comes explore"):
+        session.abort(keep(engine))
 
 
 def test_a_resume_from_the_beginning(engine: NullEngine, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
