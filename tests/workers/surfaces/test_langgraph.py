@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -111,6 +112,14 @@ def test_the_state_names_a_session_and_holds_no_cache(opened: Open, name: str) -
     session = opened(name)
     assert set(session.before.values) == {"messages", "session"}
     assert session.before.values["session"] == "session"
+
+
+@both
+def test_the_nodes_run_in_the_callers_thread(opened: Open, name: str) -> None:
+    """Where an interrupt from the keyboard reaches them, and where torch's thread-local modes are the caller's."""
+    session = opened(name)
+    aborted = session.abort(lambda held: held.committed)
+    assert aborted.decide(lambda state: threading.current_thread()) is threading.current_thread()
 
 
 # History is append-only

@@ -14,7 +14,7 @@ from workers.bench import Bench
 from workers.block import Block, Work
 from workers.engine import Engine, Handle
 from workers.engine.null import NullEngine
-from workers.errors import Unsupported
+from workers.errors import OutOfMemory, Unsupported
 from workers.session import Mode, SessionApp
 from workers.split import split
 from workers.surfaces import Held, Restore, Script
@@ -80,6 +80,18 @@ def test_an_abort_that_is_over_frees_its_copy_of_the_cache(engine: NullEngine, w
         assert bench.earlier() == [state]
         del state
         assert bench.earlier() == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_running_out_of_memory_where_it_decides_is_no_observation(
+    engine: NullEngine, work: Work, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def fail(self: NullEngine, handle: Handle, max_new_tokens: int, stream: object = None) -> None:
+        raise OutOfMemory("full")
+
+    monkeypatch.setattr(NullEngine, "decode", fail)
+    with pytest.raises(OutOfMemory):
+        run(engine, on(work, name))
 
 
 # Broken applications
