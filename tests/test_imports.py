@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("orchestrator", "workers", "analysis")
 
 ENGINE = ("workers/engine/*",)
+LANGGRAPH = ("workers/surfaces/langgraph/*",)
 DOORS = {
     # Ours: workers know nobody, analysis meets the rest only through Parquet, the orchestrator asks it for little.
     "workers": ("workers/*", "orchestrator/*"),
@@ -37,6 +38,10 @@ DOORS = {
     "markupsafe": ("analysis/report/page.py",),
     "numpy": (*ENGINE, "workers/stream.py"),
     "tqdm": ENGINE,
+    # A surface. Its modules are imported when a session opens.
+    "langgraph": LANGGRAPH,
+    "langchain_core": LANGGRAPH,
+    "langsmith": LANGGRAPH,
     # What places, watches, composes, stores and counts.
     "ray": ("orchestrator/executors/ray/*",),
     "wandb": ("orchestrator/tracking/wandb.py",),
@@ -49,7 +54,7 @@ DOORS = {
     "pydantic": ("workers/*", "orchestrator/*"),
     "rich": ("orchestrator/*", "analysis/*"),
 }
-HEAVY = ("torch", "transformers", "ray", "wandb", "duckdb")
+HEAVY = ("torch", "transformers", "langgraph", "langchain_core", "ray", "wandb", "duckdb")
 
 
 def imported(source: str, package: str) -> Iterator[str]:
@@ -89,6 +94,7 @@ def test_every_import_goes_through_its_door(path: str) -> None:
         ("workers/cell.py", "import torch.nn.functional as F", "torch"),
         ("workers/arms/stale.py", "def f():\n    from transformers import DynamicCache", "transformers"),
         ("workers/studies/rollback/judge.py", "if TYPE_CHECKING:\n    from pyarrow import Table", "pyarrow"),
+        ("workers/surfaces/session_app.py", "from langgraph.graph import StateGraph", "langgraph"),
         ("workers/worker.py", "import json, ray", "ray"),
         ("workers/worker.py", "from orchestrator.plan import plan", "orchestrator"),
         ("workers/worker.py", "try:\n    import wandb\nexcept ImportError:\n    pass", "wandb"),
@@ -127,6 +133,8 @@ def test_the_detector_lets_a_rightful_import_pass(path: str, source: str) -> Non
     ("module", "may_load"),
     [
         ("workers.arms", ()),
+        ("workers.session", ()),
+        ("workers.surfaces", ()),
         ("workers.studies", ()),
         ("workers.worker", ()),
         ("orchestrator.grid", ()),

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from workers import surfaces
+from workers.errors import IsolationError
 from workers.surfaces import Script, Step
 from workers.surfaces.base import Read
 
@@ -99,6 +100,11 @@ class Bench:
         self._share("session", *(handle for handle in (held.committed, held.explored) if handle not in known))
         return held
 
+    def _watched(self, session: Session) -> Session:
+        """Note and count what the session holds, whatever a broken surface will hand to its abort handler."""
+        self.cost.prefill_tokens += len(self._noted(session.held).explored.ledger)
+        return session
+
     @cached_property
     def reference(self) -> Handle:
         """A pass over the committed prefix that no arm ever touches: Layer 1 is measured against it."""
@@ -128,37 +134,41 @@ class Bench:
 
     def restored(self, restore: Restore, session: Session | None = None) -> Handle:
         """The state with which the session goes on when its abort handler does `restore`."""
+        session = self._watched(session or self._session())
 
         def handler(held: Held) -> Handle:
-            noted = self._noted(held)
-            self.cost.prefill_tokens += len(noted.explored.ledger)
             with _timed(self.cost, "restore_ms"):
-                return restore(noted)
+                return restore(held)
 
-        return self._abort(session or self._session(), handler)
+        return self._abort(session, handler)
 
     def _abort(self, session: Session, handler: Restore) -> Handle:
         self._aborted = session.abort(handler)
         return self._aborted.state
 
     def decide(self, handle: Handle, read: Callable[[Handle], Read], *, is_one_pass: bool) -> Read:
-        """Have the decision read from the state, once it holds the delta: fed as the surface does it."""
+        """Have the decision read from the state, once it holds the delta: fed as the surface does it.
+
+        Raises:
+            IsolationError: the surface decides on another state than the one that was measured.
+        """
+
+        def read_same(state: Handle) -> Read:
+            if state is not handle:
+                raise IsolationError("state_swapped", "the decision is read from another state than was prepared")
+            return read(state)
+
         aborted, self._aborted = self._aborted, None
         if aborted is not None and aborted.state is handle:
-            return aborted.decide(read)
+            return aborted.decide(read_same)
         if not is_one_pass:
             self.engine.feed(handle, self.split.delta_ids)
         return read(handle)
 
     def explored(self, branch_ids: Sequence[int] | None = None) -> Handle:
         """A copy of the session after the branch, or other ids in its place, was fed, and before any was dropped."""
-
-        def keep(held: Held) -> Handle:
-            explored = self._noted(held).explored
-            self.cost.prefill_tokens += len(explored.ledger)
-            return self.engine.fork(explored)
-
-        return self._abort(self._session(branch_ids), keep)
+        session = self._watched(self._session(branch_ids))
+        return self._abort(session, lambda held: self.engine.fork(held.explored))
 
     def snapshot(self) -> Handle:
         """A copy of the state as it was right after the committed prefill."""

@@ -4,6 +4,7 @@ ResidueError                 the user can mend it: printed as one line, never a 
 ├── ConfigError              a key, a value or a text is wrong; nothing has run
 ├── ModelError               a model cannot be found, read or loaded
 ├── TemplateError            a chat template cannot render the episode faithfully
+├── SessionError             a session is unknown, or not where the call needs it to be
 └── StoreError               results cannot be written or read
 Unsupported                  this cache family cannot do what the arm asks; a status, not a failure
 IsolationError               a proof of isolation failed; the trial is `invalid`
@@ -33,6 +34,10 @@ class ModelError(ResidueError):
 
 class TemplateError(ResidueError):
     """A chat template drops, rewrites or refuses a message of the episode."""
+
+
+class SessionError(ResidueError):
+    """An application asks a session for what it cannot do now."""
 
 
 class StoreError(ResidueError):

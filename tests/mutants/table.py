@@ -8,9 +8,12 @@ NULL = "tests/workers/test_violations.py::"
 STATES = "tests/workers/test_violations_of_states.py::"
 TENSORS = "tests/workers/engine/test_violations.py::"
 ENGINE = "tests/workers/engine/"
+SURFACES = "tests/workers/surfaces/test_surfaces.py::"
+LANGGRAPH = "tests/workers/surfaces/test_langgraph.py::"
 CHECKS = "tests/analysis/test_checks.py::"
 
 SPLIT, ISOLATION, CELL = "workers/split.py", "workers/isolation.py", "workers/cell.py"
+BENCH, GRAPH = "workers/bench.py", "workers/surfaces/langgraph/session.py"
 CACHE, CAUSAL, ROPE = "workers/engine/cache.py", "workers/engine/causal.py", "workers/engine/rope.py"
 PASSES, PROOFS, GENERATION = "workers/engine/passes.py", "workers/engine/proofs.py", "workers/engine/generation.py"
 OVERWRITE = "workers/overwrite.py"
@@ -436,6 +439,56 @@ MUTANTS = (
         "if any(not inside.isdisjoint(tokens) and not inside.issuperset(tokens) for tokens in written):",
         "if False:",
         ("tests/workers/test_overwrite.py::test_a_carrier_that_reaches_beyond_the_branch_is_refused",),
+    ),
+    # Surfaces
+    Mutant(
+        "a surface that decides on another state",
+        BENCH,
+        "if state is not handle:",
+        "if False:",
+        (SURFACES + "test_an_application_that_shows_a_restored_state_and_decides_on_another",),
+    ),
+    Mutant(
+        "LangGraph: a thread that never held the branch",
+        GRAPH,
+        "if not turns or len(list(self._of_branch(self.before))) != len(turns):",
+        "if False:",
+        (LANGGRAPH + "test_a_thread_without_the_branch",),
+    ),
+    Mutant(
+        "LangGraph: an abort that keeps the branch's messages",
+        GRAPH,
+        "if next(self._of_branch(after), None) is not None:",
+        "if False:",
+        (LANGGRAPH + "test_an_abort_that_removes_no_message",),
+    ),
+    Mutant(
+        "LangGraph: an abort that keeps what the branch's messages say",
+        GRAPH,
+        "if message.id in names or message.text in branch - committed:",
+        "if message.id in names:",
+        (LANGGRAPH + "test_an_abort_that_keeps_the_message_under_another_id",),
+    ),
+    Mutant(
+        "LangGraph: an abort of another checkpoint",
+        GRAPH,
+        "if _checkpoint(after.parent_config) != _checkpoint(self.before.config):",
+        "if False:",
+        (LANGGRAPH + "test_an_abort_that_forks_from_another_checkpoint",),
+    ),
+    Mutant(
+        "LangGraph: an abort that goes back too far",
+        GRAPH,
+        'if after.next != ("decide",):',
+        "if False:",
+        (LANGGRAPH + "test_an_abort_that_goes_back_too_far",),
+    ),
+    Mutant(
+        "LangGraph: a resume that runs other nodes",
+        GRAPH,
+        "if tuple(ran) != expected:",
+        "if False:",
+        (LANGGRAPH + "test_a_resume_from_the_beginning",),
     ),
     # No verdict
     Mutant(
