@@ -110,7 +110,7 @@ def test_no_arm_changes_the_shared_states(tiny: Tiny, bench: MakeBench, architec
     assert states.reference.ledger == states.split.committed_ids
     assert len(states.shared) == 3
     for name in arms.names():
-        if name != "truncate" or architecture in CROPPED:
+        if name not in ("truncate", "content_addressed") or architecture in CROPPED:
             states.engine.score(decided(states, name), TARGET)
             reply(states, name)
     assert states.is_intact()
