@@ -1,0 +1,36 @@
+"""A tiny random model, on which every leftover changes the reply, and two episodes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from orchestrator import config
+from orchestrator.episodes import episodes
+from workers import engine as engines
+from workers.engine import Engine
+from workers.episode import Episode
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Engine:
+    (model,) = config.load(["model=random-llama"]).models
+    return engines.load(model, num_threads=1)
+
+
+@pytest.fixture(scope="session")
+def mute(tiny: Engine) -> Engine:
+    """The same model, of which every state gets the same reply: as resistant as a model can be."""
+    model = copy.deepcopy(tiny._model)
+    with torch.no_grad():
+        model.lm_head.weight.zero_()
+    return engines.around(model, tiny._chat._tokenizer, chat_template=tiny._chat.model.chat_template)
+
+
+@pytest.fixture(scope="session")
+def two() -> Sequence[Episode]:
+    levels = ("study.levels.strength=[imperative]", "study.levels.kind=[attack]")
+    return episodes("model=random-llama", *levels, "study.levels.vehicle=[tool_return,user_turn]")
