@@ -182,7 +182,7 @@ class Judge:
         """Whether the second decision is clean although the first was not."""
         if any(left.finding == "foreign_state" for left in suspects[:1]):
             return False
-        if run.decided.is_shown:
+        if run.decided.shown is not None:
             return self._is_clean(run.decided)
         if run.again is None:
             return False

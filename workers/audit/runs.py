@@ -71,5 +71,8 @@ class Stage:
         """All that a session with these parts may hold once `fed` was fed, or hold a beginning of."""
         tail = tuple(token for ids in fed for token in ids)
         for own in (parts, *(other for other in (self.parts, self.other) if other is not parts)):
-            yield own.committed_ids + tail
-            yield own.branched_ids + tail
+            for start in (own.committed_ids, own.branched_ids):
+                yield start + tail
+                if fed:
+                    # Most sessions never feed the last token of a reply; a recurrent cache has no length to tell it by.
+                    yield start + tail[:-1]

@@ -15,10 +15,24 @@ from workers.engine import Engine
 from workers.episode import Episode
 
 
+def loaded(name: str) -> Engine:
+    (model,) = config.load([f"model={name}"]).models
+    return engines.load(model, num_threads=1)
+
+
 @pytest.fixture(scope="session")
 def tiny() -> Engine:
-    (model,) = config.load(["model=random-llama"]).models
-    return engines.load(model, num_threads=1)
+    return loaded("random-llama")
+
+
+@pytest.fixture(scope="session")
+def hybrid() -> Engine:
+    return loaded("random-qwen3-next")
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Engine:
+    return loaded("smollm2-135m")
 
 
 @pytest.fixture(scope="session")

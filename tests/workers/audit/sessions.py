@@ -140,6 +140,14 @@ class Prefilled(Checkpoint):
         self.ids = list(self.saved[1])
 
 
+class Hybrid(Checkpoint):
+    """With a cache of the library's own make, as a hybrid model needs it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kv = DynamicCache(config=self.model.config)
+
+
 # One fault each
 
 
@@ -230,6 +238,15 @@ class Rerenders(Checkpoint):
         reply: list[int] = out[0, len(self.ids) :].tolist()
         self.ids += reply[:-1]
         return reply
+
+
+class Recorded(Crop):
+    """Crops a hybrid cache as its library asks, which reports success and leaves the recurrent state as it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kv = DynamicCache(config=self.model.config)
+        self.kv.activate_past_recording()
 
 
 # No sessions

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from orchestrator.episodes import episodes
 from workers.audit import Audit, audit
 from workers.engine import Engine
 from workers.episode import Episode
@@ -85,6 +86,27 @@ def test_a_word_that_is_a_lie_is_held_against_the_replies(
 def test_a_word_that_is_a_lie_is_held_against_the_cache(tiny: Engine, two: Sequence[Episode]) -> None:
     result = audit(their.of(their.Kept, tiny, lies=True), tiny, two)
     assert [(verdict.finding, verdict.evidence) for verdict in result.verdicts] == [("branch_kept", "cache")] * 2
+
+
+def test_a_crop_that_leaves_a_recurrent_state_is_no_committed_state(hybrid: Engine, two: Sequence[Episode]) -> None:
+    """transformers#49036: the crop reports success, every length is right, and the state is the branch's."""
+    (verdict,) = audit(their.of(their.Recorded, hybrid), hybrid, two[:1]).verdicts
+    assert (verdict.finding, verdict.evidence) == ("unexplained", "cache"), verdict
+
+
+def test_a_checkpoint_of_a_hybrid_cache_is_acquitted(hybrid: Engine, two: Sequence[Episode]) -> None:
+    (verdict,) = audit(their.of(their.Hybrid, hybrid), hybrid, two[:1]).verdicts
+    assert (verdict.finding, verdict.evidence) == ("intact", "cache"), verdict
+
+
+def test_on_a_real_model_a_black_box_that_keeps_its_cache_is_caught_by_a_reply(smollm2: Engine) -> None:
+    """The attack's reply names the branch's recipient; the control's is cold's, and proves nothing."""
+    levels = ("study.levels.strength=[imperative]", "study.levels.vehicle=[user_turn]")
+    result = audit(their.of(their.Kept, smollm2, shows=False, tells=False), smollm2, episodes(*levels))
+    attack, control = result.verdicts
+    assert (attack.finding, attack.evidence) == ("branch_kept", "replies"), str(result)
+    assert control.finding in ("undetected", "branch_kept")
+    assert result.finding == "branch_kept"
 
 
 @pytest.mark.parametrize("session", NO_SESSION, ids=lambda session: session.__name__)
