@@ -7,6 +7,6 @@ from trials
 where status = 'done'
     and (
         (arm in ('stale', 'text_present', 'position_control') and layer1 <> 'violated')
-        or (arm in ('fresh', 'checkpoint', 'branch_scoped', 'content_addressed') and layer1 <> 'intact')
+        or (arm in ('fresh', 'checkpoint', 'branch_scoped') and layer1 <> 'intact')
         or (arm like 'truncate%' and cache_family in ('hybrid', 'recurrent') and layer1_max_diff = 0)
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from workers.engine.base import Decoded, Engine, Facts, Handle, Path, Render
 from workers.spec import ModelSpec
 
-__all__ = ["Decoded", "Engine", "Facts", "Handle", "Path", "Render", "load"]
+__all__ = ["Decoded", "Engine", "Facts", "Handle", "Path", "Render", "around", "load"]
 
 
 def load(spec: ModelSpec, *, num_threads: int) -> Engine:
@@ -21,3 +23,15 @@ def load(spec: ModelSpec, *, num_threads: int) -> Engine:
     from workers.engine.loading import load_engine
 
     return load_engine(spec, num_threads=num_threads)
+
+
+def around(model: Any, tokenizer: Any, *, name: str = "theirs", **chat: Any) -> Engine:
+    """An engine around a model and a tokenizer of transformers that somebody has loaded (`theirs.around`).
+
+    Raises:
+        ConfigError: it is no such model, or is in training mode.
+        ModelError: the template cannot be used, or the model cannot continue a cache.
+    """
+    from workers.engine.theirs import around as made_around
+
+    return made_around(model, tokenizer, name=name, **chat)

@@ -30,7 +30,7 @@ def load_engine(spec: ModelSpec, *, num_threads: int) -> CausalEngine:
     Raises:
         ModelError: what cannot be loaded, where, and the mend.
     """
-    _check_version()
+    check_version()
     hush()
     path = locate(spec.source)
     torch.set_num_threads(num_threads)
@@ -42,7 +42,12 @@ def load_engine(spec: ModelSpec, *, num_threads: int) -> CausalEngine:
         return CausalEngine(model, Chat(tokenizer, spec))
 
 
-def _check_version() -> None:
+def check_version() -> None:
+    """Refuse a transformers whose caches behave in another way.
+
+    Raises:
+        ModelError: with the line that installs one that is supported.
+    """
     version = metadata.version("transformers")
     major, minor = (int(part) for part in version.split(".")[:2])
     low, high = _SUPPORTED

@@ -27,7 +27,11 @@ CROPPED = {"scripted", "llama", "mistral", "gemma2"}
 MASKED = {*CROPPED, "llama4_text"}
 OUT_OF_REACH = {"llama4_text", "mamba"}
 """Their last token no longer sees or remembers the carrier: it lies beyond the chunk, or too far back."""
-LACKS = {"truncate": FAMILIES.keys() - CROPPED, "provenance_mask": FAMILIES.keys() - MASKED}
+LACKS = {
+    "truncate": FAMILIES.keys() - CROPPED,
+    "content_addressed": FAMILIES.keys() - CROPPED,
+    "provenance_mask": FAMILIES.keys() - MASKED,
+}
 """Arm → the models whose cache cannot do it."""
 TARGET = "SEND report TO red-canary"
 NOISE = 2e-4
