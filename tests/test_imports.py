@@ -35,14 +35,14 @@ DOORS = {
     "gguf": ENGINE,
     "jinja2": (*ENGINE, "analysis/report/page.py"),
     "markupsafe": ("analysis/report/page.py",),
-    "numpy": ENGINE,
+    "numpy": (*ENGINE, "workers/stream.py"),
     "tqdm": ENGINE,
     # What places, watches, composes, stores and counts.
     "ray": ("orchestrator/executors/ray/*",),
     "wandb": ("orchestrator/tracking/wandb.py",),
     "hydra": ("orchestrator/config*.py",),
     "omegaconf": ("orchestrator/config*.py",),
-    "yaml": ("orchestrator/config*.py",),
+    "yaml": ("orchestrator/config*.py", "workers/agentdojo.py"),
     "pyarrow": ("workers/parquet.py", "workers/schema.py", "workers/store.py", "analysis/*"),
     "duckdb": ("analysis/warehouse.py",),
     # Light, and used for what they are.
