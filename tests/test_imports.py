@@ -47,7 +47,7 @@ DOORS = {
     "wandb": ("orchestrator/tracking/wandb.py",),
     "hydra": ("orchestrator/config*.py",),
     "omegaconf": ("orchestrator/config*.py",),
-    "yaml": ("orchestrator/config*.py",),
+    "yaml": ("orchestrator/config*.py", "workers/agentdojo.py"),
     "pyarrow": ("workers/parquet.py", "workers/schema.py", "workers/store.py", "analysis/*"),
     "duckdb": ("analysis/warehouse.py",),
     # Light, and used for what they are.

@@ -61,6 +61,7 @@ class Writing:
                 "allowed": allowed,
                 "denied": denied,
                 "gates": self.gates,
+                **({"content": found} if (found := content.source(axes["content"])) else {}),
             },
         )
 

@@ -40,7 +40,9 @@ class RollbackSpec(Spec):
             hint = nearest(model.reply_format, self.texts.formats)
             raise ConfigError(f"model {model.name}: unknown reply_format {model.reply_format!r}{hint}")
         names, writing = levels_of(AXES), Writing(self.texts, model, self._gates())
-        for combination in itertools.product(*(self.levels[name] for name in names)):
+        effects = [self.texts.effects[str(name)] for name in self.levels["effect_type"]]
+        levels = {**self.levels, "content": content.expanded([str(name) for name in self.levels["content"]], effects)}
+        for combination in itertools.product(*(levels[name] for name in names)):
             yield writing.episode(dict(zip(names, combination, strict=True)))
 
     def _gates(self) -> dict[str, Any]:
@@ -54,7 +56,7 @@ class RollbackSpec(Spec):
             "effect_type": self.texts.effects,
             "policy": self.texts.policies,
             "guard": (False, True),
-            "content": content.names(),
+            "content": self.levels.get("content", content.names()),  # it knows its own levels
             "vehicle": self.texts.vehicles,
             "strength": strengths,
             "kind": ("attack", "control"),
