@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,9 @@ CONF = Path(__file__).resolve().parent.parent / "conf"
 GROUPS = ("study", "executor", "tracking", "store", "grid")
 """Folders of `conf/` of which the command line chooses a file."""
 
+OF_THE_WHOLE = ("grid", "parts", "name")
+"""What the command line says of a grid, and not of each of its parts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sources:
@@ -32,6 +35,22 @@ class Sources:
     overrides: tuple[str, ...]
     search: tuple[str, ...]
     folder: Path | None
+
+    @property
+    def grid(self) -> str | None:
+        """The grid that the command line names."""
+        return next((_value(override) for override in self.overrides if _key(override) == "grid"), None)
+
+    @property
+    def is_as_filed(self) -> bool:
+        """Whether the command line leaves models and study to the files."""
+        return not any(_key(override).split(".")[0] in ("models", "study") for override in self.overrides)
+
+    def of_part(self, grid: str | None) -> Sources:
+        """The same command line over another grid's file, or over none."""
+        chosen = () if grid is None else (f"+grid={_quoted(grid)}",)
+        kept = (override for override in self.overrides if _key(override) not in OF_THE_WHOLE)
+        return replace(self, overrides=(*chosen, *kept))
 
     def run(self) -> dict[str, Any]:
         """The whole configuration but the model files."""
@@ -146,7 +165,7 @@ def composing(overrides: Sequence[str], folder: Path | None) -> Iterator[Sources
     if folder is not None and not folder.is_dir():
         raise ConfigError(f"--config-dir {folder}: no such folder")
     spelled = tuple(map(_spelled_out, overrides))
-    grids = [override.partition("=")[2].strip(_QUOTES) for override in spelled if _key(override) == "grid"]
+    grids = [_value(override) for override in spelled if _key(override) == "grid"]
     if len(grids) > 1:
         raise ConfigError(f"one grid at a time, not {' and '.join(grids)}: change the rest with key=value")
     GlobalHydra.instance().clear()
@@ -198,6 +217,10 @@ def _is_parsed(override: str) -> bool:
 
 def _key(override: str) -> str:
     return override.partition("=")[0].lstrip("+")
+
+
+def _value(override: str) -> str:
+    return override.partition("=")[2].strip(_QUOTES)
 
 
 def _as_names(key: str, value: str) -> str:
