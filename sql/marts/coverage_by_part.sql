@@ -1,4 +1,4 @@
--- One row per (grid, study, part, model). How much of a part is there? A cell of several parts counts in each of them.
+-- One row per (grid, study, part, model). How much of a part is there, where a cell of several counts in each?
 with asked as (
     select
         planned_trials.grid,
