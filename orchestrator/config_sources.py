@@ -37,11 +37,6 @@ class Sources:
     folder: Path | None
 
     @property
-    def grid(self) -> str | None:
-        """The grid that the command line names."""
-        return next((_value(override) for override in self.overrides if _key(override) == "grid"), None)
-
-    @property
     def is_as_filed(self) -> bool:
         """Whether the command line leaves models and study to the files."""
         return not any(_key(override).split(".")[0] in ("models", "study") for override in self.overrides)
