@@ -74,7 +74,7 @@ def prefill_tokens(arm: str, parts: Split) -> int:
 def _stand_in(committed: int, branch: int, delta: int) -> Split:
     sizes = (committed, branch, delta)
     committed_ids, branch_ids, delta_ids = ((0,) * size for size in sizes)
-    return Split(committed_ids, branch_ids, delta_ids, "", delta_identical=True, carrier_absent=True)
+    return Split(committed_ids, branch_ids, delta_ids, "", True, True, neutral_branch_ids=branch_ids)
 
 
 def _num_tokens(messages: Sequence[Message]) -> int:
