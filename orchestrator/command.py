@@ -81,7 +81,7 @@ def show_plan(composed: Composed) -> int:
     out = console()
     with speaking():
         stale = why_stale(prepared)
-        preview.show(out, composed.run.name, prepared.planned, stale, prepared.blocked, prepared.num_errors)
+        preview.show(out, prepared, stale)
         for path in prepared.store.damaged():
             line = f"damaged: {plain(str(path))}; a run keeps it aside and records its trials again"
             out.print(Text(line), soft_wrap=True)

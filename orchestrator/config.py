@@ -2,75 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, ValidationError
-
-from orchestrator.config_sources import composing
+from orchestrator.config_schema import RunConfig, checked
+from orchestrator.config_sources import Sources, composing
 from workers import arms, studies
-from workers.errors import ConfigError, nearest
-from workers.spec import ModelSpec, Spec
+from workers.errors import ConfigError
+from workers.spec import ModelSpec
 from workers.studies import Study, StudySpec
 
-Name = Annotated[str, StringConstraints(pattern=r"^[\w.+-]+$", max_length=80)]
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One product of models, levels and arms.
 
-class ExecutorConfig(Spec):
-    """Where blocks run."""
+    Attributes:
+        name: of the grid it is; empty for a grid that has no parts and is its own only one.
+        run: its own configuration, with what it leaves out.
+    """
 
-    kind: Literal["ray", "inline"]
-    address: str | None = None
-    """`auto` or host:port joins a Ray cluster; nothing starts one on this machine."""
-    slots: Annotated[int, Field(ge=1)] | None = None
-    """At most so many model slots; nothing means as many as fit."""
-
-
-class TrackingConfig(Spec):
-    """Who else is told."""
-
-    kind: Literal["off", "wandb"]
-    project: Name = "residue"
-    entity: Name | None = None
-    mode: Literal["auto", "online", "offline"] = "auto"
-    timeout_s: Annotated[float, Field(gt=0)] = 30
-
-
-class StoreConfig(Spec):
-    """Where results go."""
-
-    kind: Literal["local"]
-    root: Annotated[str, StringConstraints(min_length=1)]
-
-
-class RunConfig(Spec):
-    """Everything one call of the command was asked."""
-
-    name: Name
-    models: tuple[Name, ...]
-    study: dict[str, Any]
-    executor: ExecutorConfig
-    tracking: TrackingConfig
-    store: StoreConfig
-    mode: Literal["run", "plan"] = "run"
-    retry: Literal["none", "error"] = "none"
-    isolation: Literal["class", "strict"] = "class"
-    block_episodes: Annotated[int, Field(ge=1, le=10_000)] = 2
-    where: str | dict[str, Any] | None = None
-    limit: Annotated[int, Field(ge=1)] | None = None
-    only: tuple[str, ...] = ()
+    name: str
+    run: RunConfig
+    models: tuple[ModelSpec, ...]
+    spec: StudySpec
 
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """The configuration with its names looked up."""
+    """The configuration with its names looked up.
+
+    Attributes:
+        models: those of all parts, each once.
+        is_as_filed: whether the command line leaves models and study as the files have them.
+    """
 
     run: RunConfig
     models: tuple[ModelSpec, ...]
     study: Study
-    spec: StudySpec
+    parts: tuple[Part, ...]
+    is_as_filed: bool
+
+    @property
+    def spec(self) -> StudySpec:
+        """The first part's study."""
+        return self.parts[0].spec
 
 
 def load(overrides: Sequence[str], config_dir: Path | None = None) -> Composed:
@@ -86,19 +64,77 @@ def load(overrides: Sequence[str], config_dir: Path | None = None) -> Composed:
     if config_dir is not None and not config_dir.is_dir():
         raise ConfigError(f"--config-dir {config_dir}: no such folder")
     with composing(overrides, config_dir) as sources:
-        raw = sources.run()
-        if isinstance(raw.get("grid"), dict):
-            raise ConfigError("the grid's file lacks the line `# @package _global_` at its top")
-        run = _checked("", RunConfig, raw)
-        named = sources.models(_distinct("models", run.models))
-        models = tuple(_checked(f"model {name}", ModelSpec, fields) for name, fields in named.items())
-    if "name" not in run.study:
+        run = _run(sources)
+        runs = _runs_of_parts(run, sources) if run.parts else {"": run}
+        named = sources.models(tuple(dict.fromkeys(name for one in runs.values() for name in one.models)))
+        is_as_filed = sources.is_as_filed
+    models = {name: checked(f"model {name}", ModelSpec, fields) for name, fields in named.items()}
+    study = _study(runs)
+    parts = tuple(_part(name, one, models, study) for name, one in runs.items())
+    run = run.model_copy(update={"models": tuple(models)})
+    return Composed(run, tuple(models.values()), study, parts, is_as_filed)
+
+
+def _run(sources: Sources) -> RunConfig:
+    raw = sources.run()
+    if isinstance(raw.get("grid"), dict):
+        raise ConfigError("the grid's file lacks the line `# @package _global_` at its top")
+    run: RunConfig = checked("", RunConfig, raw)
+    _distinct("models", run.models)
+    return run
+
+
+OF_A_PART = {"name", "parts", "models", "study", "exclude", "not_run", "block_episodes"}
+"""What a part's file says for itself; the rest of its configuration has to be the whole's."""
+
+
+def _runs_of_parts(whole: RunConfig, sources: Sources) -> dict[str, RunConfig]:
+    """Part → its own configuration, under the same command line."""
+    with _of_grid(whole.name):
+        bare = _run(sources.of_part(None))
+        for key in ("models", "study"):
+            if getattr(bare, key) != getattr(whole, key):
+                raise ConfigError(f"a grid with parts has no {key} of its own: say it in a part or on the command line")
+    runs = {}
+    for name in _distinct("parts", whole.parts):
+        with _of_grid(name):
+            runs[name] = _run(sources.of_part(name))
+            _check_part(runs[name], whole)
+    return runs
+
+
+def _check_part(part: RunConfig, whole: RunConfig) -> None:
+    if part.parts:
+        raise ConfigError(f"it has parts itself: name {', '.join(part.parts)} instead")
+    for key in RunConfig.model_fields.keys() - OF_A_PART:
+        if getattr(part, key) != getattr(whole, key):
+            raise ConfigError(f"a part of {whole.name} cannot say {key} for itself: say it there")
+
+
+@contextmanager
+def _of_grid(name: str) -> Iterator[None]:
+    """Errors about a part, with its name."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"grid {name}: {error}" if name else str(error)) from None
+
+
+def _study(runs: Mapping[str, RunConfig]) -> Study:
+    names = dict.fromkeys(str(run.study.get("name")) for run in runs.values() if "name" in run.study)
+    if not names:
         raise ConfigError("study.name is missing: choose a study with study=rollback")
-    study = studies.get(str(run.study["name"]))
-    spec: StudySpec = _checked("study", study.spec, run.study)
-    for arm in _distinct("study.arms", spec.arms):
-        arms.get(arm)
-    return Composed(run, models, study, spec)
+    if len(names) > 1:
+        raise ConfigError(f"the parts are of several studies, {' and '.join(names)}: make them grids of their own")
+    return studies.get(next(iter(names)))
+
+
+def _part(name: str, run: RunConfig, models: Mapping[str, ModelSpec], study: Study) -> Part:
+    with _of_grid(name):
+        spec: StudySpec = checked("study", study.spec, run.study)
+        for arm in _distinct("study.arms", spec.arms):
+            arms.get(arm)
+    return Part(name, run, tuple(models[name] for name in run.models), spec)
 
 
 def _distinct(where: str, names: Iterable[str]) -> tuple[str, ...]:
@@ -109,49 +145,3 @@ def _distinct(where: str, names: Iterable[str]) -> tuple[str, ...]:
         if found.count(name) > 1:
             raise ConfigError(f"{where} names {name!r} twice")
     return found
-
-
-def _checked(where: str, schema: type[Any], values: Mapping[str, Any]) -> Any:
-    try:
-        return schema.model_validate(values)
-    except ValidationError as refusal:
-        raise ConfigError(_first_problem(where, schema, refusal)) from None
-
-
-def _first_problem(where: str, schema: type[Any], refusal: ValidationError) -> str:
-    problems = refusal.errors(include_url=False, include_context=False)
-    # A misspelt key also leaves its right spelling missing; the misspelling is what the user can see.
-    problem = min(problems, key=lambda one: one["type"] != "extra_forbidden")
-    path = [str(step) for step in problem["loc"]]
-    place = ".".join(([where] if where else []) + path)
-    if problem["type"] == "extra_forbidden":
-        parent = ".".join(place.split(".")[:-1])
-        known = {*_siblings(schema, problem["loc"][:-1]), *(() if where else ("grid", "model"))}
-        return f"unknown key {path[-1]!r}{f' in {parent}' if parent else ''}{nearest(path[-1], known)}"
-    if problem["type"] == "missing":
-        return f"{place} is missing"
-    message = problem["msg"].removeprefix("Value error, ")
-    given = "" if isinstance(problem["input"], dict) else f", got {problem['input']!r:.80}"
-    return f"{place}: {message[0].lower()}{message[1:]}{given}"
-
-
-def _siblings(schema: Any, path: Sequence[int | str]) -> set[str]:
-    """Field names of the nested schema that `path` leads to, as far as annotations tell."""
-    for step in path:
-        field = getattr(schema, "model_fields", {}).get(step)
-        nested = _specs_in(field.annotation) if field else _specs_in(schema)
-        if not nested:
-            return set()
-        schema = next((spec for spec in nested if step in _tags(spec)), nested[0])
-    return set(getattr(schema, "model_fields", {}))
-
-
-def _specs_in(annotation: Any) -> list[Any]:
-    if isinstance(annotation, type) and issubclass(annotation, Spec):
-        return [annotation]
-    return [spec for part in getattr(annotation, "__args__", ()) for spec in _specs_in(part)]
-
-
-def _tags(spec: Any) -> tuple[Any, ...]:
-    field = spec.model_fields.get("kind")
-    return getattr(field.annotation, "__args__", ()) if field else ()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +25,38 @@ CONF = Path(__file__).resolve().parent.parent / "conf"
 GROUPS = ("study", "executor", "tracking", "store", "grid")
 """Folders of `conf/` of which the command line chooses a file."""
 
+OF_THE_WHOLE = ("grid", "parts", "name")
+"""What the command line says of a grid, and not of each of its parts."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Sources:
-    """What the command line says, and where its files are."""
+    """What the command line says, and where its files are.
+
+    Attributes:
+        whole: for a part of a grid, that of the grid.
+    """
 
     overrides: tuple[str, ...]
     search: tuple[str, ...]
     folder: Path | None
+    whole: Sources | None = None
+
+    @property
+    def is_as_filed(self) -> bool:
+        """Whether the command line leaves models and study to the files."""
+        return not any(_key(override).split(".")[0] in ("models", "study") for override in self.overrides)
+
+    def of_part(self, grid: str | None) -> Sources:
+        """The same command line over another grid's file, or over none."""
+        chosen = () if grid is None else (f"+grid={_quoted(grid)}",)
+        kept = (override for override in self.overrides if _key(override) not in OF_THE_WHOLE)
+        return replace(self, overrides=(*chosen, *kept), whole=self)
 
     def run(self) -> dict[str, Any]:
         """The whole configuration but the model files."""
         with self._one_line_errors():
-            return _plain(self._composed([*self._cards(), *self.overrides]))
+            return _plain(self._composed([*self._cards, *self.overrides]))
 
     def models(self, names: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Name → the fields of its file."""
@@ -64,11 +84,14 @@ class Sources:
     def _chosen(self) -> list[str]:
         return [override for override in self.overrides if _key(override) in GROUPS]
 
+    @cached_property
     def _cards(self) -> list[str]:
         """Overrides that put each `study/<study>/<group>/<name>.yaml` under `study.texts.<group>.<name>`.
 
         The files of a study are found by being there, so that a new effect is one YAML in either folder.
         """
+        if self.whole is not None:
+            return self.whole._cards  # Parts are of one study, and composing takes time.
         study = self._composed(self._chosen).get("study")
         name = str(study.get("name") or "") if isinstance(study, DictConfig) else ""
         places = [folder / "study" / name for folder in (CONF, self.folder) if folder is not None and name]
@@ -125,7 +148,7 @@ class Sources:
 
     def _unknown_key(self, key: str) -> str:
         """Where a dotted key leaves the files that were chosen, and what stands there."""
-        known: Any = _plain(self._composed([*self._cards(), *self._chosen])) | {"grid": None, "model": None}
+        known: Any = _plain(self._composed([*self._cards, *self._chosen])) | {"grid": None, "model": None}
         path = key.split(".")
         for at, step in enumerate(path):
             if not isinstance(known, dict) or step not in known:
@@ -146,7 +169,7 @@ def composing(overrides: Sequence[str], folder: Path | None) -> Iterator[Sources
     if folder is not None and not folder.is_dir():
         raise ConfigError(f"--config-dir {folder}: no such folder")
     spelled = tuple(map(_spelled_out, overrides))
-    grids = [override.partition("=")[2].strip(_QUOTES) for override in spelled if _key(override) == "grid"]
+    grids = [_value(override) for override in spelled if _key(override) == "grid"]
     if len(grids) > 1:
         raise ConfigError(f"one grid at a time, not {' and '.join(grids)}: change the rest with key=value")
     GlobalHydra.instance().clear()
@@ -198,6 +221,10 @@ def _is_parsed(override: str) -> bool:
 
 def _key(override: str) -> str:
     return override.partition("=")[0].lstrip("+")
+
+
+def _value(override: str) -> str:
+    return override.partition("=")[2].strip(_QUOTES)
 
 
 def _as_names(key: str, value: str) -> str:

@@ -1,20 +1,21 @@
-"""Axes → cells. Pure: opens no file, loads no model."""
+"""Parts of axes → cells. Pure: opens no file, loads no model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
-from orchestrator.config import Composed
+from orchestrator.config import Composed, Part
+from orchestrator.config_schema import Exclusion
 from orchestrator.where import predicate
 from workers import arms
 from workers.episode import Episode
 from workers.errors import ConfigError
 from workers.identity import IDENTITY_VERSION, Identity, canonical, digest, libraries
 from workers.spec import ModelSpec
-from workers.studies.base import levels_of
+from workers.studies import Study
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,11 @@ class ModelIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Episode × arm: the grid's unit."""
+    """Episode × arm: the grid's unit.
+
+    Attributes:
+        parts: names of the parts that ask for it; none where the grid has none.
+    """
 
     model: str
     episode_id: str
@@ -47,7 +52,28 @@ class Cell:
     num_draws: int
     identity: Identity
     cell_id: str
+    parts: tuple[str, ...]
     is_selected: bool
+
+    def joined(self, other: Cell) -> Cell:
+        """The same cell, asked for by another part too: as often as either wants it drawn."""
+        return replace(self, parts=(*self.parts, *other.parts), num_draws=max(self.num_draws, other.num_draws))
+
+
+class Excluded(NamedTuple):
+    """Cells that a grid, or the part of it that is named, leaves out on purpose."""
+
+    part: str
+    why: str
+    num_cells: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """What is asked for: the cells, selected or not, and what was left out of them."""
+
+    cells: list[Cell]
+    excluded: tuple[Excluded, ...]
 
 
 def identify(model: ModelSpec, weights: str, blocked: str | None) -> ModelIdentity:
@@ -64,20 +90,78 @@ def identify(model: ModelSpec, weights: str, blocked: str | None) -> ModelIdenti
     return ModelIdentity(canonical({"weights": weights, **asked}), blocked)
 
 
-def expand(composed: Composed, models: dict[str, ModelIdentity]) -> list[Cell]:
+def expand(composed: Composed, models: Mapping[str, ModelIdentity]) -> list[Cell]:
     """Every cell of the grid, selected or not; all arms of an episode stand together.
 
     Raises:
         ConfigError: a level or a selection names something that does not exist.
     """
-    cells = list(_cells(composed, models))
+    return lay_out(composed, models).cells
+
+
+def lay_out(composed: Composed, models: Mapping[str, ModelIdentity]) -> Grid:
+    """The union of the grid's parts, each cell once, without what is excluded.
+
+    Raises:
+        ConfigError: a level, an exclusion or a selection names something that does not exist.
+    """
+    kept: list[Cell] = []
+    excluded: list[Excluded] = []
+    for part in composed.parts:
+        cells = list(_cells(composed.study, part, models))
+        rest, left_out = _without(cells, part.run.exclude, part.name, is_strict=composed.is_as_filed)
+        kept += rest
+        excluded += left_out
+    cells = _united(kept)
+    if composed.run.parts:
+        of_whole = [one for one in composed.run.exclude if any(one not in p.run.exclude for p in composed.parts)]
+        cells, left_out = _without(cells, of_whole, "", is_strict=composed.is_as_filed)
+        excluded += left_out
+    if not cells:
+        raise ConfigError("every cell of the grid is excluded; exclude=[] keeps them")
+    return Grid(_selected(composed, cells), tuple(excluded))
+
+
+def _united(cells: Iterable[Cell]) -> list[Cell]:
+    """Each cell once, those of an episode together, in the order in which episodes first come."""
+    episodes: dict[str, dict[str, Cell]] = {}
+    for cell in cells:
+        same = episodes.setdefault(cell.episode_id, {})
+        known = same.get(cell.cell_id)
+        same[cell.cell_id] = known.joined(cell) if known else cell
+    return [cell for same in episodes.values() for cell in same.values()]
+
+
+def _without(
+    cells: list[Cell], exclusions: Sequence[Exclusion], part: str, *, is_strict: bool
+) -> tuple[list[Cell], list[Excluded]]:
+    """The cells that no exclusion names, and for each exclusion how many are left out by it first."""
+    levels = _levels(cells)
+    # Where the command line chose other levels, a file may exclude what is not there.
+    known = levels if is_strict else {axis: _Open(names) for axis, names in levels.items()}
+    counted = []
+    for exclusion in exclusions:
+        is_out = predicate(exclusion.where, known)
+        kept = [cell for cell in cells if not is_out(_axes(cell))]
+        counted.append(Excluded(part, exclusion.why, len(cells) - len(kept)))
+        cells = kept
+    return cells, counted
+
+
+class _Open(list[Any]):
+    """Levels among which any other may be asked for, too."""
+
+    def __contains__(self, level: object) -> bool:
+        return True
+
+
+def _selected(composed: Composed, cells: list[Cell]) -> list[Cell]:
     only = _resolved(composed.run.only, [cell.cell_id for cell in cells])
-    keep = predicate(composed.run.where, _levels(composed, cells))
+    keep = predicate(composed.run.where, _levels(cells))
     left = composed.run.limit if composed.run.limit is not None else len(cells)
     selected = []
     for cell in cells:
-        is_in = (not composed.run.only or cell.cell_id in only) and keep(_axes(cell))
-        is_in = is_in and left > 0
+        is_in = left > 0 and (not composed.run.only or cell.cell_id in only) and keep(_axes(cell))
         left -= is_in
         selected.append(cell if is_in else replace(cell, is_selected=False))
     if not any(cell.is_selected for cell in selected):
@@ -89,17 +173,19 @@ def _axes(cell: Cell) -> dict[str, Any]:
     return {"model": cell.model, "arm": cell.arm, **cell.episode.axes}
 
 
-def _levels(composed: Composed, cells: list[Cell]) -> dict[str, list[Any]]:
+def _levels(cells: Sequence[Cell]) -> dict[str, list[Any]]:
     """Axis → its levels in this grid, in the grid's order."""
-    names = ("model", "arm", *levels_of(composed.study.axes))
-    described = [_axes(cell) for cell in cells]
-    return {name: list(dict.fromkeys(axes[name] for axes in described)) for name in names}
+    found: dict[str, dict[Any, None]] = {}
+    for cell in cells:
+        for name, level in _axes(cell).items():
+            found.setdefault(name, {})[level] = None
+    return {name: list(levels) for name, levels in found.items()}
 
 
-def _cells(composed: Composed, models: dict[str, ModelIdentity]) -> Iterator[Cell]:
-    study, spec, versions = composed.study, composed.spec, libraries()
+def _cells(study: Study, part: Part, models: Mapping[str, ModelIdentity]) -> Iterator[Cell]:
+    spec, versions = part.spec, libraries()
     treatments = [(name, f"{name}/{arms.get(name).version}") for name in spec.arms]
-    for model in composed.models:
+    for model in part.models:
         weights = models[model.name].digest
         decodes = spec.decode.each(model.max_new_tokens)
         for episode in spec.episodes(model):
@@ -124,6 +210,7 @@ def _cells(composed: Composed, models: dict[str, ModelIdentity]) -> Iterator[Cel
                     num_draws=num_draws,
                     identity=identity,
                     cell_id=identity.cell_id,
+                    parts=(part.name,) if part.name else (),
                     is_selected=True,
                 )
 

@@ -72,6 +72,7 @@ def write_plan(store: Store, composed: Composed, plan_id: str, planned: Sequence
             "model": cell.model,
             "arm": cell.arm,
             "temperature": cell.temperature,
+            "parts": ",".join(cell.parts),
             "is_selected": cell.is_selected,
             "blocked": entry.blocked,
             **cell.episode.axes,
@@ -114,8 +115,12 @@ def write_missing(store: Store, run_id: str, sequence: int, missing: Mapping[Tri
 
 def snapshot(composed: Composed) -> dict[str, Any]:
     """The configuration as it was composed, models included, without anything that looks like a secret."""
+    run = composed.run.model_dump(mode="json")
+    if composed.run.parts:
+        said = {"models", "study", "exclude", "not_run"}
+        run["study"] = {part.name: part.run.model_dump(mode="json", include=said) for part in composed.parts}
     models = {model.name: model.model_dump(mode="json") for model in composed.models}
-    found: dict[str, Any] = without_secrets({**composed.run.model_dump(mode="json"), "model_files": models})
+    found: dict[str, Any] = without_secrets({**run, "model_files": models})
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
@@ -93,19 +93,44 @@ def _planned(cell: Cell, draw: int, known: Recorded | None, blocked: str | None,
     return Planned(cell, draw, state, generation, blocked)
 
 
+MOST_TRIALS = 32
+"""Trials of one episode beyond which its draws are shared out over several works."""
+
+
 def blocks(planned: Iterable[Planned], block_episodes: int) -> dict[str, list[Block]]:
-    """Model → its blocks: whole episodes, in the grid's order, so many episodes to a block."""
+    """Model → its blocks: whole episodes, in the grid's order, so many episodes to a block.
+
+    A block is small, so that little is lost with it (DESIGN §4.2): an episode of many draws counts as several, each
+    with all arms of some of its draws.
+    """
     works: dict[str, list[Work]] = {}
     to_run = (entry for entry in planned if entry.state is State.RUN)
     for _, entries in groupby(to_run, key=attrgetter("cell.episode_id")):
-        group = list(entries)
-        cell = group[0].cell
-        trials = tuple(Trial(e.cell.arm, e.cell.identity, e.draw, e.generation) for e in group)
-        works.setdefault(cell.model, []).append(Work(cell.episode_id, cell.episode, trials))
+        for group in _by_draws(list(entries)):
+            cell = group[0].cell
+            trials = tuple(Trial(e.cell.arm, e.cell.identity, e.draw, e.generation) for e in group)
+            works.setdefault(cell.model, []).append(Work(cell.episode_id, cell.episode, trials))
     return {
         model: [Block(model, tuple(found[at : at + block_episodes])) for at in range(0, len(found), block_episodes)]
         for model, found in works.items()
     }
+
+
+def _by_draws(entries: list[Planned]) -> Iterator[list[Planned]]:
+    """One episode's trials, cut between draws where they are too many."""
+    if len(entries) <= MOST_TRIALS:
+        yield entries
+        return
+    draws: dict[int, list[Planned]] = {}
+    for entry in entries:
+        draws.setdefault(entry.draw, []).append(entry)
+    group: list[Planned] = []
+    for _, same in sorted(draws.items()):
+        if group and len(group) + len(same) > MOST_TRIALS:
+            yield group
+            group = []
+        group = group + same
+    yield group
 
 
 def plan_id(planned: Iterable[Planned]) -> str:
@@ -115,7 +140,21 @@ def plan_id(planned: Iterable[Planned]) -> str:
 
 def by_model(planned: Iterable[Planned]) -> dict[str, Counter[State]]:
     """Model → state → trials."""
-    counts: dict[str, Counter[State]] = {}
+    return {model: Counter(entry.state for entry in entries) for model, entries in of_models(planned).items()}
+
+
+def of_models(planned: Iterable[Planned]) -> dict[str, list[Planned]]:
+    """Model → its trials."""
+    found: dict[str, list[Planned]] = {}
     for entry in planned:
-        counts.setdefault(entry.cell.model, Counter())[entry.state] += 1
-    return counts
+        found.setdefault(entry.cell.model, []).append(entry)
+    return found
+
+
+def of_parts(planned: Iterable[Planned]) -> dict[str, list[Planned]]:
+    """Part → its trials; a trial that several parts ask for is in each of them."""
+    found: dict[str, list[Planned]] = {}
+    for entry in planned:
+        for part in entry.cell.parts:
+            found.setdefault(part, []).append(entry)
+    return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from orchestrator import grid, ledger, plan, staleness
 from orchestrator.config import Composed
 from orchestrator.executors import make_executor
-from orchestrator.grid import Cell, ModelIdentity
+from orchestrator.grid import Cell, Excluded, ModelIdentity
 from orchestrator.listener import Audience, Listener, Start
 from orchestrator.plan import Planned, Recorded, State, TrialKey
 from orchestrator.schedule import Stop, run
@@ -28,9 +28,15 @@ class Prepared:
     store: Store
     models: dict[str, ModelIdentity]
     cells: list[Cell]
+    excluded: tuple[Excluded, ...]
     planned: list[Planned]
     num_errors: int
     """Trials that are recorded as an error and stay so."""
+
+    @property
+    def specs(self) -> dict[str, ModelSpec]:
+        """Model → its file."""
+        return {model.name: model for model in self.composed.models}
 
     @property
     def blocked(self) -> dict[str, str]:
@@ -46,26 +52,25 @@ def prepare(composed: Composed) -> Prepared:
     """
     store = Store(composed.run.store.root)
     models = {model.name: _identified(model) for model in composed.models}
-    cells = grid.expand(composed, models)
+    laid_out = grid.lay_out(composed, models)
     blocked = {name: model.blocked for name, model in models.items() if model.blocked}
     found = ledger.recorded(store, composed.study.name)
-    planned = plan.plan(
-        cells,
-        found,
-        blocked,
-        retry_errors=composed.run.retry == "error",
-    )
+    planned = plan.plan(laid_out.cells, found, blocked, retry_errors=composed.run.retry == "error")
     kept = ((entry.cell.cell_id, entry.draw) for entry in planned if entry.state is State.RECORDED)
-    return Prepared(composed, store, models, cells, planned, sum(found[key].status == "error" for key in kept))
+    num_errors = sum(found[key].status == "error" for key in kept)
+    return Prepared(composed, store, models, laid_out.cells, laid_out.excluded, planned, num_errors)
 
 
 def why_stale(prepared: Prepared) -> Counter[str]:
     """Reason → cells to run although the store holds a result under the same levels."""
-    fresh = [entry.cell for entry in prepared.planned if entry.state is State.RUN and entry.generation == 0]
-    if not fresh:
+    to_run = [entry for entry in prepared.planned if entry.state is State.RUN and entry.generation == 0]
+    cells = {entry.cell.cell_id: entry.cell for entry in to_run}
+    if not cells:
         return Counter()
     texts = {name: model.text for name, model in prepared.models.items()}
-    return staleness.reasons(fresh, ledger.stored(prepared.store, prepared.composed.study.name), texts)
+    planned = {cell.identity.text for cell in prepared.cells}
+    stored = (row for row in ledger.stored(prepared.store, prepared.composed.study.name) if row.identity not in planned)
+    return staleness.reasons(cells.values(), stored, texts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from orchestrator.grid import Cell
@@ -23,21 +24,33 @@ class Stored(NamedTuple):
 
 
 def reasons(to_run: Iterable[Cell], stored: Iterable[Stored], model_identities: Mapping[str, str]) -> Counter[str]:
-    """Reason → cells to run although the store holds a result for the same model, arm and levels.
+    """Reason → cells to run although the store holds a result for the same model, arm, levels and temperature.
 
-    The most recently stored result is compared; `stored` is in the order of recording.
+    The most recently stored result is compared.
+
+    Args:
+        stored: in the order of recording, without those that still answer a cell of the grid.
     """
-    latest = {_place(row.model, row.arm, Episode.from_text(row.episode)): row for row in stored}
+    latest = {_place(row.model, row.arm, Episode.from_text(row.episode), _decode(row.identity)): row for row in stored}
     found: Counter[str] = Counter()
     for cell in to_run:
-        row = latest.get(_place(cell.model, cell.arm, cell.episode))
+        row = latest.get(_place(cell.model, cell.arm, cell.episode, cell.identity.decode))
         if row is not None:
             found[_difference(cell, row, model_identities[cell.model])] += 1
     return found
 
 
-def _place(model: str, arm: str, episode: Episode) -> tuple[Any, ...]:
-    return (model, arm, episode.study, *sorted(episode.axes.items()))
+def _place(model: str, arm: str, episode: Episode, decode: str) -> tuple[Any, ...]:
+    return (model, arm, episode.study, _temperature(decode), *sorted(episode.axes.items()))
+
+
+def _decode(identity: str) -> str:
+    return Identity.from_text(identity).decode
+
+
+@cache
+def _temperature(decode: str) -> float:
+    return float(json.loads(decode).get("temperature", 0.0))
 
 
 def _difference(cell: Cell, row: Stored, model_identity: str) -> str:

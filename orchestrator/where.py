@@ -55,8 +55,8 @@ def _check_axis(name: str, levels: Levels) -> None:
 
 def _check_level(level: Any, axes: Sequence[str], levels: Levels) -> None:
     """A misspelt level would silently keep no cell, or with `!=` every one."""
-    known = [one for axis in axes for one in levels[axis]]
-    if level not in known:
+    if not any(level in levels[axis] for axis in axes):
+        known = [one for axis in axes for one in levels[axis]]
         raise ConfigError(f"where: this grid has no {' or '.join(axes)} {level!r}{nearest(level, known)}")
 
 

@@ -115,6 +115,7 @@ PLAN: tuple[Column, ...] = (
     Column("model", TEXT, True, "stem of the model's YAML"),
     Column("arm", TEXT, True, "treatment of the cache"),
     Column("temperature", FLOAT, True, "of the decoding; 0 is greedy"),
+    Column("parts", TEXT, True, "parts of the grid that ask for it, comma-separated; empty where the grid has none"),
     Column("is_selected", BOOL, True, "false where where=, limit= or only= left the cell out of this run"),
     Column("blocked", TEXT, True, "why the cell cannot run here; null where it can"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from orchestrator.config import ExecutorConfig
+    from orchestrator.config_schema import ExecutorConfig
     from orchestrator.executors.base import Executor
 
 

@@ -18,7 +18,7 @@ from orchestrator.tracking.feed import Feed, Message
 from orchestrator.tracking.tally import PROBLEMS, Tally
 
 if TYPE_CHECKING:
-    from orchestrator.config import TrackingConfig
+    from orchestrator.config_schema import TrackingConfig
     from orchestrator.listener import Start
     from workers.block import Receipt
 

@@ -4,9 +4,10 @@ with parts as (
     from read_parquet($plans, union_by_name = true, hive_partitioning = false)
 ),
 
--- A store without a plan has no axis columns yet, and the marts name them.
+-- A store without a plan has no axis columns yet, and one of an earlier version no parts; the marts name them.
 axes as (
     select
+        cast(null as varchar) as parts,
         cast(null as varchar) as surface,
         cast(null as varchar) as effect_type,
         cast(null as varchar) as policy,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pyarrow.parquet as pq
+import pytest
+
 STATUSES = ("done", "invalid", "unsupported", "error")
 
 
@@ -57,3 +60,33 @@ def test_coverage_is_of_each_grid_by_itself(builder):
         {"grid": "full", "planned": 2, "done": 1},
         {"grid": "smoke", "planned": 1, "done": 1},
     ]
+
+
+def test_a_part_is_covered_by_the_trials_it_asks_for(builder):
+    shared, own = builder.trial(parts="census,guard"), builder.trial(version=2, parts="guard")
+    builder.run([shared, own], grid="full")
+    builder.record(shared)
+    assert builder.rows("select part, planned, done, missing from coverage_by_part") == [
+        {"part": "census", "planned": 1, "done": 1, "missing": 0},
+        {"part": "guard", "planned": 2, "done": 1, "missing": 1},
+    ]
+
+
+@pytest.mark.parametrize("parts", ["", None])
+def test_a_grid_without_parts_is_its_own_only_one(builder, parts):
+    builder.run([builder.trial(parts=parts)], grid="smoke")
+    assert builder.rows("select part, planned, missing from coverage_by_part") == [
+        {"part": "smoke", "planned": 1, "missing": 1}
+    ]
+
+
+def test_a_plan_from_before_there_were_parts_is_read(builder):
+    builder.store(builder.trial())
+    for path in (builder.root / "plans").glob("part-*.parquet"):
+        pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["parts"]), path)
+    assert builder.row("select grid, part, done from coverage_by_part") == {
+        "grid": "default",
+        "part": "default",
+        "done": 1,
+    }
+    assert builder.rows("from coverage_sums") == []

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from rich.console import Console
 
 from analysis.terminal import console
 from orchestrator import config, preview
-from orchestrator.run import prepare
+from orchestrator.run import Prepared, prepare
+from tests.orchestrator.unions import write_all
 
 ROOT = Path(__file__).parents[2]
 COMMAND = f'"{sys.executable}" -m orchestrator model=scripted executor=inline tracking=off'
@@ -65,11 +67,39 @@ def test_flips_whose_reference_is_of_an_earlier_run_are_told(tmp_path: Path) -> 
     assert "flips in the store: stale 9" in resumed.stdout
 
 
+def previewed(prepared: Prepared, width: int) -> str:
+    out = Console(width=width)
+    with out.capture() as captured:
+        preview.show(out, prepared, Counter())
+    return captured.get()
+
+
 def test_a_narrow_terminal_cuts_no_number(tmp_path: Path) -> None:
     prepared = prepare(config.load(["model=scripted", f"store.root={tmp_path / 'none'}"]))
     assert console().width >= 100
-    out = Console(width=100)
-    with out.capture() as captured:
-        preview.show(out, "default", prepared.planned, Counter(), {}, num_errors=3)
-    assert "│     108 │    108 │        0 │" in captured.get()
-    assert "3 of those recorded are errors: retry=error runs them again" in captured.get()
+    shown = previewed(replace(prepared, num_errors=3), 100)
+    assert "│     108 │    108 │" in shown
+    assert "3 of those recorded are errors: retry=error runs them again" in shown
+
+
+def test_eighty_columns_hold_the_plan_of_the_largest_grid(tmp_path: Path) -> None:
+    """Its tables; a reason is one line, however long."""
+    shown = previewed(prepare(config.load(["+grid=full", f"store.root={tmp_path / 'none'}"])), 80)
+    table = [line for line in shown.splitlines() if line.startswith("│")]
+    assert table
+    assert all(len(line) <= 80 and line.endswith("│") for line in table)
+
+
+def test_the_plan_of_a_union_counts_its_parts_and_says_what_is_left_out(tmp_path: Path) -> None:
+    folder = write_all(tmp_path)
+    not_run = "not_run=[{what: appendix N, why: needs vLLM}]"
+    composed = config.load(["parts=[narrow,lean]", not_run, f"store.root={tmp_path / 'none'}"], folder)
+    shown = previewed(prepare(composed), 80)
+    rows = [
+        [cell.strip() for cell in line.strip("│").split("│")] for line in shown.splitlines() if line.startswith("│")
+    ]
+    assert [row[:6] for row in rows[1:]] == [["narrow", "1", "3", "2", "6", "6"], ["lean", "1", "9", "6", "54", "54"]]
+    assert "excluded: lean: 54 cells: controls are elsewhere" in shown
+    assert "not run: appendix N: needs vLLM" in shown
+    assert "54 trials planned: 54 to run" in shown
+    assert "tokens to process, about (4 characters each, every trial by itself): to run " in shown

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from orchestrator.config import TrackingConfig
+from orchestrator.config_schema import TrackingConfig
 from orchestrator.secrets import without_secrets
 from orchestrator.tracking import make_tracker
 from orchestrator.tracking.wandb import chosen_mode, run_id

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.config import TrackingConfig
+from orchestrator.config_schema import TrackingConfig
 from orchestrator.listener import Start
 from orchestrator.tracking import Tracker
 from workers.block import Receipt
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 DRIVER = """
 import os, sys, time
 from pathlib import Path
-from orchestrator.config import TrackingConfig
+from orchestrator.config_schema import TrackingConfig
 from orchestrator.listener import Start
 from orchestrator.tracking import make_tracker
 from workers.block import Receipt

@@ -1,0 +1,130 @@
+"""The schema of the configuration, and what is said where it is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints, ValidationError
+
+from workers.errors import ConfigError, nearest
+from workers.spec import Spec
+
+Name = Annotated[str, StringConstraints(pattern=r"^[\w.+-]+$", max_length=80)]
+
+
+class ExecutorConfig(Spec):
+    """Where blocks run."""
+
+    kind: Literal["ray", "inline"]
+    address: str | None = None
+    """`auto` or host:port joins a Ray cluster; nothing starts one on this machine."""
+    slots: Annotated[int, Field(ge=1)] | None = None
+    """At most so many model slots; nothing means as many as fit."""
+
+
+class TrackingConfig(Spec):
+    """Who else is told."""
+
+    kind: Literal["off", "wandb"]
+    project: Name = "residue"
+    entity: Name | None = None
+    mode: Literal["auto", "online", "offline"] = "auto"
+    timeout_s: Annotated[float, Field(gt=0)] = 30
+
+
+class StoreConfig(Spec):
+    """Where results go."""
+
+    kind: Literal["local"]
+    root: Annotated[str, StringConstraints(min_length=1)]
+
+
+Words = Annotated[str, StringConstraints(pattern=r"\S")]
+
+
+class Exclusion(Spec):
+    """Cells that a grid leaves out on purpose."""
+
+    where: str | dict[str, Any]
+    why: Words
+
+
+class NotRun(Spec):
+    """What belongs to an experiment and cannot be said as cells."""
+
+    what: Words
+    why: Words
+
+
+class RunConfig(Spec):
+    """Everything one call of the command was asked."""
+
+    name: Name
+    parts: tuple[Name, ...] = ()
+    """Other grids, of which this one is the union."""
+    models: tuple[Name, ...]
+    study: dict[str, Any]
+    exclude: tuple[Exclusion, ...] = ()
+    not_run: tuple[NotRun, ...] = ()
+    executor: ExecutorConfig
+    tracking: TrackingConfig
+    store: StoreConfig
+    mode: Literal["run", "plan"] = "run"
+    retry: Literal["none", "error"] = "none"
+    isolation: Literal["class", "strict"] = "class"
+    block_episodes: Annotated[int, Field(ge=1, le=10_000)] = 2
+    where: str | dict[str, Any] | None = None
+    limit: Annotated[int, Field(ge=1)] | None = None
+    only: tuple[str, ...] = ()
+
+
+def checked(where: str, schema: type[Any], values: Mapping[str, Any]) -> Any:
+    """Plain values as that schema; `where` they stand.
+
+    Raises:
+        ConfigError: one line about the first problem.
+    """
+    try:
+        return schema.model_validate(values)
+    except ValidationError as refusal:
+        raise ConfigError(_first_problem(where, schema, refusal)) from None
+
+
+def _first_problem(where: str, schema: type[Any], refusal: ValidationError) -> str:
+    problems = refusal.errors(include_url=False, include_context=False)
+    # A misspelt key also leaves its right spelling missing; the misspelling is what the user can see.
+    problem = min(problems, key=lambda one: one["type"] != "extra_forbidden")
+    path = [str(step) for step in problem["loc"]]
+    place = ".".join(([where] if where else []) + path)
+    if problem["type"] == "extra_forbidden":
+        parent = ".".join(place.split(".")[:-1])
+        known = {*_siblings(schema, problem["loc"][:-1]), *(() if where else ("grid", "model"))}
+        return f"unknown key {path[-1]!r}{f' in {parent}' if parent else ''}{nearest(path[-1], known)}"
+    if problem["type"] == "missing":
+        return f"{place} is missing"
+    message = problem["msg"].removeprefix("Value error, ")
+    given = "" if isinstance(problem["input"], dict) else f", got {problem['input']!r:.80}"
+    return f"{place}: {message[0].lower()}{message[1:]}{given}"
+
+
+def _siblings(schema: Any, path: Sequence[int | str]) -> set[str]:
+    """Field names of the nested schema that `path` leads to, as far as annotations tell."""
+    for step in path:
+        field = getattr(schema, "model_fields", {}).get(step)
+        nested = _specs_in(field.annotation) if field else _specs_in(schema)
+        if not nested:
+            return set()
+        schema = next((spec for spec in nested if step in _tags(spec)), nested[0])
+    return set(getattr(schema, "model_fields", {}))
+
+
+def _specs_in(annotation: Any) -> list[Any]:
+    if isinstance(annotation, type) and issubclass(annotation, Spec):
+        return [annotation]
+    return [spec for part in getattr(annotation, "__args__", ()) for spec in _specs_in(part)]
+
+
+def _tags(spec: Any) -> tuple[Any, ...]:
+    field = spec.model_fields.get("kind")
+    return getattr(field.annotation, "__args__", ()) if field else ()
