@@ -56,7 +56,7 @@ class CellRunner:
             for row in rows:
                 yield _split_columns(parts) | row
             # After an error nobody knows what the arm left behind.
-            if self.isolation == "strict" or rows[-1].get("parent_intact") is not True:
+            if self.isolation == "strict" or not all(row.get("parent_intact") is True for row in rows):
                 bench = self._bench(parts, work)
 
     def _bench(self, parts: Split, work: Work) -> Bench:
@@ -98,7 +98,9 @@ class CellRunner:
         start = time.perf_counter()
 
         def read(state: Handle) -> list[Row]:
-            decision = Decision(bench, arm, state, work.episode, feed_ms=1000 * (time.perf_counter() - start))
+            feed_ms = 1000 * (time.perf_counter() - start)
+            measures = dict(self.study.judge.score(bench.engine, state, work.episode))
+            decision = Decision(bench, arm, state, work.episode, measures, feed_ms)
             return [self._decide(decision, trial, is_last=trial is trials[-1]) for trial in trials]
 
         rows = bench.decide(handle, read, is_one_pass=arm.is_one_pass)
@@ -110,7 +112,6 @@ class CellRunner:
         # The last draw may have the state itself; every other one leaves it as it is.
         state = decision.state if is_last else engine.fork(decision.state)
         failed = dict(isolation.of_delta(parts, arm, state))
-        measures: Row = dict(judge.score(engine, state, episode))
         decoded = engine.decode(state, trial.decode.max_new_tokens, _stream(parts, trial))
         decode_ms = decision.feed_ms + 1000 * (time.perf_counter() - start)
         decoded = replace(decoded, opens_in_thinking=parts.delta_text.rstrip().endswith("<think>"))
@@ -119,7 +120,7 @@ class CellRunner:
         if failed:
             return _invalid(failed) | found
         transcript = episode.transcript(with_branch=arm.layer1 == "violated")
-        return {"status": "done"} | found | measures | dict(judge.read(decoded, episode, transcript))
+        return {"status": "done"} | found | decision.measures | dict(judge.read(decoded, episode, transcript))
 
     def _layer1(self, bench: Bench, handle: Handle, arm: Arm) -> Row:
         """Attended-state integrity, measured before the delta is fed (DESIGN §4.5)."""
@@ -140,6 +141,7 @@ class Decision:
     """A state that holds the delta, from which one reply a trial is read.
 
     Attributes:
+        measures: what the study reads from the state before any reply.
         feed_ms: what it took to feed the delta.
     """
 
@@ -147,6 +149,7 @@ class Decision:
     arm: Arm
     state: Handle
     episode: Episode
+    measures: Row
     feed_ms: float
 
 
