@@ -1,8 +1,8 @@
 -- One row per serving layer. By what does it find kept state again, and does an abort above it leave any behind?
--- The survey of arXiv 2608.15939, Table 7, looked up anew. `verdict`: self-healing, state is found by the content of the
--- request; prefix-matched, a kept state is cut to what the request shares with it; exposed, whoever holds the handle
--- continues what it encodes; no contract, the layer keeps no KV and says nothing of it; unknown, nobody outside can see.
--- `known_by`: run, by the test that is named; source or docs, read there and not run. Dates are of the look.
+-- The survey of arXiv 2608.15939, Table 7, looked up anew. `verdict`: self-healing, state is found by the content of
+-- the request; prefix-matched, a kept state is cut to what the request shares with it; exposed, whoever holds the
+-- handle continues what it encodes; no contract, the layer keeps no KV and says nothing of it; unknown, nobody outside
+-- can see. `known_by`: run, by the test that is named; source or docs, read there and not run. Dates are of the look.
 select *
 from (
     values
