@@ -1,8 +1,8 @@
 -- One row per serving layer. By what does it find kept state again, and does an abort above it leave any behind?
--- The survey of arXiv 2608.15939, Table 7, looked up anew. `verdict`: self-healing, state is found by the content of the
--- request; prefix-matched, a kept state is cut to what the request shares with it; exposed, whoever holds the handle
--- continues what it encodes; no contract, the layer keeps no KV and says nothing of it; unknown, nobody outside can see.
--- `known_by`: run, by the test that is named; source or docs, read there and not run. Dates are of the look.
+-- The survey of arXiv 2608.15939, Table 7, looked up anew. `verdict`: self-healing, state is found by the content of
+-- the request; prefix-matched, a kept state is cut to what the request shares with it; exposed, whoever holds the
+-- handle continues what it encodes; no contract, the layer keeps no KV and says nothing of it; unknown, nobody outside
+-- can see. `known_by`: run, by the test that is named; source or docs, read there and not run. Dates are of the look.
 select *
 from (
     values
@@ -90,11 +90,12 @@ from (
             'tests/workers/audit/test_audit.py::test_a_broken_session_is_caught_under_its_name', date '2026-11-30'
         ),
         (
-            'LangGraph checkpointer', 'docs',
+            'LangGraph checkpointer', '1.2.24',
             'thread and checkpoint id, over the state channels',
             'none over KV: update_state branches the history of channels and rolls nothing else back',
-            'no contract', 'docs', 'https://docs.langchain.com/oss/langgraph/use-time-travel',
-            null, date '2026-11-30'
+            'no contract', 'run', 'https://docs.langchain.com/oss/langgraph/use-time-travel',
+            'tests/workers/surfaces/test_langgraph.py::test_the_librarys_own_abort_does_not_reach_the_cache',
+            date '2026-11-30'
         ),
         (
             'OpenAI prompt caching', 'docs',

@@ -56,6 +56,7 @@ def test_each_isolation_fault_of_a_done_trial_is_found(builder, fault):
         {"arm": "stale", "layer1": "intact"},
         {"arm": "text_present", "layer1": "intact"},
         {"arm": "checkpoint", "layer1": "violated"},
+        {"arm": "branch_scoped", "layer1": "violated"},
         {"arm": "truncate", "cache_family": "recurrent", "layer1_max_diff": 0.0},
         {"arm": "truncate_recorded", "cache_family": "hybrid", "layer1_max_diff": 0.0},
     ],

@@ -11,6 +11,7 @@ ENGINE = "tests/workers/engine/"
 SURFACES = "tests/workers/surfaces/test_surfaces.py::"
 LANGGRAPH = "tests/workers/surfaces/test_langgraph.py::"
 CHECKS = "tests/analysis/test_checks.py::"
+AUDIT = "tests/workers/audit/test_audit.py::"
 
 SPLIT, ISOLATION, CELL = "workers/split.py", "workers/isolation.py", "workers/cell.py"
 BENCH, GRAPH = "workers/bench.py", "workers/surfaces/langgraph/session.py"
@@ -518,5 +519,34 @@ MUTANTS = (
         "where status = 'done'",
         "where status = 'none'",
         (CHECKS + "test_each_isolation_fault_of_a_done_trial_is_found",),
+    ),
+    # Somebody's own session
+    Mutant(
+        "an acquittal by a session's own word",
+        "workers/audit/judge.py",
+        "if not hidden:",
+        'if not hidden or evidence == "tokens":',
+        (AUDIT + "test_nobody_is_acquitted_by_a_reply_that_could_not_have_shown_anything",),
+    ),
+    Mutant(
+        "an acquittal by a reply that rules nothing out",
+        "workers/audit/judge.py",
+        "if not hidden:",
+        "if True:",
+        (AUDIT + "test_nobody_is_acquitted_by_a_reply_that_could_not_have_shown_anything",),
+    ),
+    Mutant(
+        "an acquittal by a cache's length",
+        "workers/audit/oracle.py",
+        "if gap is not None and gap <= self.engine.facts.layer1_tolerance:",
+        "if gap is not None:",
+        (AUDIT + "test_a_crop_that_leaves_a_recurrent_state_is_no_committed_state",),
+    ),
+    Mutant(
+        "pages of another request: named without what stands before them",
+        "workers/pages.py",
+        """text = f"{parent}\\x1f{','.join(map(str, ids))}\"""",
+        "text = ','.join(map(str, ids))",
+        ("tests/workers/test_pages.py::test_what_a_request_reuses_is_a_prefix_of_it",),
     ),
 )

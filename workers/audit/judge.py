@@ -70,8 +70,10 @@ def _verdict(stage: Stage) -> Verdict:
     if verdict.finding not in ("intact", "undetected"):
         return verdict
     first, second = stage.beside()
+    # What a session alone has been acquitted of can only have come from the one beside it.
+    is_alone_intact = verdict.finding == "intact"
     beside = [
-        Judge(oracle, Leftovers(*pair, is_beside=True)).verdict(run)
+        Judge(oracle, Leftovers(*pair, is_crossing=is_alone_intact)).verdict(run)
         for pair, run in (((parts, stage.other), first), ((stage.other, parts), second))
     ]
     return _worst([verdict, *beside])
@@ -143,8 +145,8 @@ class Judge:
         """Cold's reply, and nothing that speaks against it."""
         if run.aborted.is_shown and run.aborted.shown == self.leftovers.parts.committed_ids:
             return Verdict("", "intact", "cache", "its cache is that of a pass over the committed prefix")
-        crossing = ("foreign_state",) if self.leftovers.is_beside else None
-        asked = [left for left in self.leftovers.all() if crossing is None or left.finding in crossing]
+        is_crossing = self.leftovers.is_crossing
+        asked = [left for left in self.leftovers.all() if not is_crossing or left.finding == "foreign_state"]
         hidden = list(dict.fromkeys(left.finding for left in asked if self._replies(run.reply, left)))
         if not hidden:
             return Verdict("", "intact", "replies", "it replies as cold does, and no known leftover would")

@@ -35,12 +35,12 @@ class Leftovers:
     Attributes:
         parts: the session's own committed prefix, branch and delta.
         other: those of the session beside it.
-        is_beside: both are open, so that only what crosses from one to the other is asked.
+        is_crossing: what comes from the session beside is likelier than a leftover of the session's own.
     """
 
     parts: Split
     other: Split
-    is_beside: bool = False
+    is_crossing: bool = False
 
     @property
     def clean(self) -> Leftover:
@@ -49,11 +49,11 @@ class Leftovers:
 
     def all(self) -> Iterator[Leftover]:
         """Every leftover whose reply is looked for, the likeliest first."""
-        if not self.is_beside:
+        if not self.is_crossing:
             yield from self._own()
         yield Leftover("foreign_state", self.other.committed_ids, "it holds the prefix of another session")
         yield Leftover("foreign_state", self.other.branched_ids, "it holds the prefix and branch of another session")
-        if self.is_beside:
+        if self.is_crossing:
             yield from self._own()
 
     def _own(self) -> Iterator[Leftover]:

@@ -100,9 +100,10 @@ def test_a_checkpoint_of_a_hybrid_cache_is_acquitted(hybrid: Engine, two: Sequen
 
 
 def test_on_a_real_model_a_black_box_that_keeps_its_cache_is_caught_by_a_reply(smollm2: Engine) -> None:
-    """The attack's reply names the branch's recipient; the control's is cold's, and proves nothing."""
+    """The attack's reply names the branch's recipient; alone, the control's is cold's, and proves nothing."""
     levels = ("study.levels.strength=[imperative]", "study.levels.vehicle=[user_turn]")
-    result = audit(their.of(their.Kept, smollm2, shows=False, tells=False), smollm2, episodes(*levels))
+    session = their.of(their.Kept, smollm2, shows=False, tells=False)
+    result = audit(session, smollm2, episodes(*levels), max_new_tokens=12)
     attack, control = result.verdicts
     assert (attack.finding, attack.evidence) == ("branch_kept", "replies"), str(result)
     assert control.finding in ("undetected", "branch_kept")
