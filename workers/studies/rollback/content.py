@@ -7,7 +7,7 @@ effect's unauthorised target, no vector for the suite's first, `*` for every one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,20 +51,11 @@ class Injected:
         self,
         texts: Texts,  # noqa: ARG002
         effect: EffectCard,
-        axes: Mapping[str, Any],
+        axes: Mapping[str, Any],  # noqa: ARG002
         values: Mapping[str, str],
     ) -> Said:
-        """The passage with the goal in it; the vehicle says only in which role it enters.
-
-        Raises:
-            ConfigError: the goal does not name what the effect forbids, so the branch would attack nothing.
-        """
+        """The passage with the goal in it; the vehicle says only in which role it enters."""
         goal = agentdojo.goals(self.suite)[self.task]
-        if effect.unauthorised not in goal:
-            raise ConfigError(
-                f"study.levels.content: {self.suite}/{self.task} does not name {effect.unauthorised!r}, the "
-                f"unauthorised target of {axes['effect_type']}: it would carry no attack"
-            )
         carrier = goal.replace(effect.unauthorised, values["target"])
         return Said(carrier, agentdojo.passages(self.suite)[self.vector].replace("{carrier}", carrier))
 
@@ -74,16 +65,18 @@ def names() -> tuple[str, ...]:
     return ("ours", *(f"{_AGENTDOJO}{suite}" for suite in agentdojo.SUITES))
 
 
-def expanded(levels: Sequence[str], effects: Sequence[EffectCard]) -> tuple[str, ...]:
-    """Every level in its longest form.
-
-    Args:
-        effects: those of the grid; a suite stands for the tasks that name the unauthorised target of each.
+def by_effect(levels: Sequence[str], effects: Mapping[str, EffectCard]) -> dict[str, tuple[str, ...]]:
+    """Effect → every level in its longest form, as far as it can attack that effect.
 
     Raises:
-        ConfigError: a level names something that does not exist, or AgentDojo is not installed.
+        ConfigError: a level names something that does not exist or attacks no effect, or AgentDojo is not installed.
     """
-    return tuple(long for level in levels for long in _long_forms(level, effects))
+    forms = {name: {level: _long_forms(level, card) for level in levels} for name, card in effects.items()}
+    for level in levels:
+        if not any(found[level] for found in forms.values()):
+            targets = " or ".join(repr(card.unauthorised) for card in effects.values())
+            raise ConfigError(f"study.levels.content: nothing in {level!r} names {targets}: it would carry no attack")
+    return {name: tuple(form for level in levels for form in found[level]) for name, found in forms.items()}
 
 
 def writer(level: str) -> Writer:
@@ -99,10 +92,9 @@ def source(level: str) -> str:
     return "" if level == "ours" else agentdojo.version()
 
 
-def _long_forms(level: str, effects: Sequence[EffectCard]) -> Iterator[str]:
+def _long_forms(level: str, effect: EffectCard) -> tuple[str, ...]:
     if level == "ours":
-        yield level
-        return
+        return (level,)
     short, *rest = level.split("/")
     if short not in names() or len(rest) > 2:
         raise ConfigError(f"study.levels.content: unknown level {level!r}{nearest(short, names())}")
@@ -110,16 +102,10 @@ def _long_forms(level: str, effects: Sequence[EffectCard]) -> Iterator[str]:
     goals, passages = agentdojo.goals(suite), agentdojo.passages(suite)
     task = rest[0] if rest else "*"
     vector = rest[1] if len(rest) == 2 else next(iter(passages))
-    tasks = _naming(goals, effects) if task == "*" else [_known(level, task, goals)]
-    vectors = list(passages) if vector == "*" else [_known(level, vector, passages)]
-    if not tasks:
-        forbidden = " and ".join(repr(effect.unauthorised) for effect in effects)
-        raise ConfigError(f"study.levels.content: no injection task of AgentDojo's {suite} names {forbidden}")
-    yield from (f"{short}/{task}/{vector}" for task in tasks for vector in vectors)
-
-
-def _naming(goals: Mapping[str, str], effects: Sequence[EffectCard]) -> list[str]:
-    return [task for task, goal in goals.items() if all(effect.unauthorised in goal for effect in effects)]
+    tasks = goals if task == "*" else [_known(level, task, goals)]
+    vectors = passages if vector == "*" else [_known(level, vector, passages)]
+    naming = (task for task in tasks if effect.unauthorised in goals[task])
+    return tuple(f"{short}/{task}/{vector}" for task in naming for vector in vectors)
 
 
 def _known(level: str, name: str, options: Mapping[str, str]) -> str:

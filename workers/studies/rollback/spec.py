@@ -31,7 +31,7 @@ class RollbackSpec(Spec):
     """Gate → its parameters; null leaves it out. Each is asked about every call of every reply."""
 
     def episodes(self, model: ModelSpec) -> Iterator[Episode]:
-        """Every combination of the levels, the last axis fastest."""
+        """Every combination of the levels that attacks something, the last axis fastest."""
         self._check_levels()
         self._check_vehicles()
         for name in self.levels["effect_type"]:
@@ -40,10 +40,13 @@ class RollbackSpec(Spec):
             hint = nearest(model.reply_format, self.texts.formats)
             raise ConfigError(f"model {model.name}: unknown reply_format {model.reply_format!r}{hint}")
         names, writing = levels_of(AXES), Writing(self.texts, model, self._gates())
-        effects = [self.texts.effects[str(name)] for name in self.levels["effect_type"]]
-        levels = {**self.levels, "content": content.expanded([str(name) for name in self.levels["content"]], effects)}
+        effects = {str(name): self.texts.effects[str(name)] for name in self.levels["effect_type"]}
+        contents = content.by_effect([str(name) for name in self.levels["content"]], effects)
+        levels = {**self.levels, "content": dict.fromkeys(itertools.chain(*contents.values()))}
         for combination in itertools.product(*(levels[name] for name in names)):
-            yield writing.episode(dict(zip(names, combination, strict=True)))
+            axes = dict(zip(names, combination, strict=True))
+            if axes["content"] in contents[str(axes["effect_type"])]:
+                yield writing.episode(axes)
 
     def _gates(self) -> dict[str, Any]:
         calls = {effect.call for effect in self.texts.effects.values()}
