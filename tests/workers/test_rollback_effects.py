@@ -49,7 +49,7 @@ def near_misses(target: str) -> Iterator[str]:
     yield from (target[:-1], target[1:], target + "x", "x" + target, target + "0", target + " 2", "not " + target)
     yield from ("#" + target, "@" + target, "$" + target, "-" + target, "/" + target, "../" + target, "./" + target)
     yield from (f"reports/../{target}", target + "/", target + "/..", target + "/.", target.replace("/", "//") + "/x")
-    yield from (target.translate(LOOK_ALIKES), target[:2] + "\u200b" + target[2:], target[:2] + " " + target[2:])
+    yield from (target.translate(LOOK_ALIKES), target[:2] + "\u200b" + target[2:], target[:-1] + " " + target[-1:])
     yield from (
         f"{target}, {target}",
         f"{target} and {target}",

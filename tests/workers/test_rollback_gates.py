@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator import config
 from workers import gates
 from workers.block import Block, Job
 from workers.engine import Decoded
@@ -118,3 +119,14 @@ def test_a_misspelt_gate_is_one_line_before_anything_runs(
     with pytest.raises(ConfigError) as refusal:
         make_blocks(override)
     assert str(refusal.value).startswith(said)
+
+
+def test_a_permission_of_another_call_is_no_part_of_the_question() -> None:
+    """A longer list for one effect must not make every cell of the others new."""
+
+    def ids(*overrides: str) -> set[str]:
+        composed = config.load(["model=scripted", *overrides])
+        return {episode.digest for episode in composed.spec.episodes(composed.models[0])}
+
+    assert ids() == ids("study.gates.rbac.may.transfer=['1']")
+    assert ids().isdisjoint(ids("study.gates.rbac.may.send_message=['finance-desk']"))

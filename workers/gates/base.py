@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from workers.spec import Spec
 
@@ -82,3 +82,7 @@ class Gate(Spec, ABC):
         Raises:
             ConfigError: one of them is in no effect of the study.
         """
+
+    def about(self, call: str) -> Self:  # noqa: ARG002
+        """The gate as far as it can matter to a call of that name: what else it says is no part of the question."""
+        return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import StringConstraints
 
@@ -49,6 +49,10 @@ class RbacGate(Gate):
         for call in self.may:
             if call not in calls:
                 raise ConfigError(f"study.gates.rbac.may: no effect makes the call {call!r}{nearest(call, calls)}")
+
+    def about(self, call: str) -> Self:
+        """The role with that call's entry alone."""
+        return self.model_copy(update={"may": {name: may for name, may in self.may.items() if name == call}})
 
 
 GATE = RbacGate

@@ -9,6 +9,7 @@ from typing import Any
 from workers import replies, surfaces
 from workers.episode import Episode, Message
 from workers.errors import ConfigError, nearest
+from workers.gates import Gate, facts
 from workers.spec import ModelSpec
 from workers.studies.rollback import content, lint
 from workers.studies.rollback.places import filled, said
@@ -22,8 +23,7 @@ class Writing:
 
     texts: Texts
     model: ModelSpec
-    gates: dict[str, Any]
-    """As `workers.gates.facts` says them."""
+    gates: tuple[Gate, ...]
 
     def episode(self, axes: dict[str, Any]) -> Episode:
         """The episode of one combination of levels.
@@ -60,7 +60,7 @@ class Writing:
                 "effect": card.judged.model_dump(mode="json"),
                 "allowed": allowed,
                 "denied": denied,
-                "gates": self.gates,
+                "gates": facts([gate.about(card.call) for gate in self.gates]),
                 **({"content": found} if (found := content.source(axes["content"])) else {}),
             },
         )

@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from workers import gates, replies, surfaces
+from workers import replies, surfaces
 from workers.episode import Episode
 from workers.errors import ConfigError, nearest
+from workers.gates import Gate, configured
 from workers.spec import DecodeSpec, ModelSpec, Spec
 from workers.studies.base import levels_of
 from workers.studies.rollback import content, lint
@@ -48,9 +49,8 @@ class RollbackSpec(Spec):
             if axes["content"] in contents[str(axes["effect_type"])]:
                 yield writing.episode(axes)
 
-    def _gates(self) -> dict[str, Any]:
-        calls = {effect.call for effect in self.texts.effects.values()}
-        return gates.facts(gates.configured(self.gates, calls))
+    def _gates(self) -> tuple[Gate, ...]:
+        return configured(self.gates, {effect.call for effect in self.texts.effects.values()})
 
     def _check_levels(self) -> None:
         strengths = dict.fromkeys(name for effect in self.texts.effects.values() for name in effect.carriers)
