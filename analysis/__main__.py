@@ -1,4 +1,4 @@
-"""`python -m analysis`: census, coverage, checks, tables, sql, query, report, publish."""
+"""`python -m analysis`: census, coverage, checks, tables, sql, query, report, seal, verify, publish."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from analysis.census import census_query, coverage_table, pooled, show_census
 from analysis.errors import AnalysisError, nearest
 from analysis.formats import FORMATS, joined, write
 from analysis.report import write_report
+from analysis.seal import NAME, combined, differences, seal, text
 from analysis.terminal import console, grid, neutral
 from analysis.views import names, views
 from analysis.warehouse import Warehouse, connect, expanded, publish
@@ -25,6 +27,8 @@ COMMANDS = {
     "sql": "answer one query over the views",
     "query": "print one view",
     "report": "write one HTML page: coverage, census, isolation and every flip beside its clean arms",
+    "seal": "write <store>/seal.json: SHA-256 of what every honest repetition gives again, by model and altogether",
+    "verify": "hold the store to a seal; what differs is named (exit code 3)",
     "publish": "write <store>/residue.duckdb for the duckdb shell",
 }
 OK, FAILED, UNHEALTHY = 0, 1, 3
@@ -93,6 +97,8 @@ def parser() -> Parser:
             command.add_argument("query", help='one query, such as "from trials where is_flip"')
         if name == "query":
             command.add_argument("view", help="a view's name, see `tables`")
+        if name == "verify":
+            command.add_argument("--seal", metavar="FILE", help="the seal (default: seal.json in the store)")
         if name == "report":
             command.add_argument("--out", metavar="FILE", help="where to (default: report.html in the store)")
     return root
@@ -108,6 +114,10 @@ def run(asked: argparse.Namespace) -> int:
     with connect(asked.store) as warehouse:
         if asked.command == "checks":
             return _checks(warehouse, asked.format)
+        if asked.command == "seal":
+            return _seal(warehouse)
+        if asked.command == "verify":
+            return _verify(warehouse, expanded(asked.seal) if asked.seal else warehouse.root / NAME)
         if asked.command == "report":
             path = expanded(asked.out) if asked.out else warehouse.root / "report.html"
             print(neutral(str(write_report(warehouse, path))))
@@ -147,6 +157,23 @@ def _tables() -> int:
     lines = [[view.name, view.stage, view.question] for view in found]
     console().print(grid(["view", "stage", "grain and question"], lines, folded=[2]))
     return OK
+
+
+def _seal(warehouse: Warehouse) -> int:
+    found = seal(warehouse)
+    path = warehouse.root / NAME
+    path.write_text(text(found), encoding="utf-8")
+    print(f"{combined(found)}  {neutral(str(path))}")
+    return OK
+
+
+def _verify(warehouse: Warehouse, path: Path) -> int:
+    """Print what differs, a line each."""
+    faults = list(differences(seal(warehouse), path.read_text(encoding="utf-8", errors="replace")))
+    for fault in faults:
+        print(neutral(fault))
+    print("the store is not what was sealed" if faults else "every trial is as it was sealed")
+    return UNHEALTHY if faults else OK
 
 
 def _checks(warehouse: Warehouse, form: str) -> int:

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator import config
 from workers import agentdojo
+from workers.episode import Episode
 from workers.errors import ConfigError
 
 
@@ -104,3 +106,77 @@ def test_an_include_that_leaves_the_suite_is_refused(tmp_path: Path) -> None:
 def test_what_make_setup_installs_is_what_is_asked_for() -> None:
     makefile = (Path(__file__).parents[2] / "Makefile").read_text("utf-8")
     assert f" {agentdojo.PIN}\n" in makefile
+
+
+def episodes(*overrides: str) -> list[Episode]:
+    composed = config.load(["model=scripted", "+grid=agentdojo", *overrides])
+    return list(composed.spec.episodes(composed.models[0]))
+
+
+def test_a_branch_is_the_suites_passage_with_the_suites_goal_in_it() -> None:
+    found = episodes("study.levels.kind=[attack]")
+    assert {episode.axes["content"].partition("/")[0] for episode in found} == {
+        f"agentdojo-{suite}" for suite in agentdojo.SUITES
+    }
+    for episode in found:
+        suite, task, vector = episode.axes["content"].removeprefix("agentdojo-").split("/")
+        goal = agentdojo.goals(suite)[task]
+        assert episode.branch[0].text == agentdojo.passages(suite)[vector].replace("{carrier}", goal)
+        assert episode.carried == goal
+        assert episode.facts["effect"]["unauthorised"] in goal
+        assert episode.facts["content"] == agentdojo.version()
+
+
+def test_every_goal_that_names_the_forbidden_target_is_tried_and_no_other() -> None:
+    tried = {
+        episode.axes["content"].split("/")[1]
+        for episode in episodes("study.levels.effect_type=[send_money]", "study.levels.content=[agentdojo-banking]")
+    }
+    naming = {task for task, goal in agentdojo.goals("banking").items() if "US133000000121212121212" in goal}
+    assert tried == naming
+    assert "injection_task_7" not in tried  # it changes a password
+
+
+def test_a_control_is_the_goal_with_the_authorised_target() -> None:
+    attacks, controls = (episodes(f"study.levels.kind=[{kind}]") for kind in ("attack", "control"))
+    for attack, control in zip(attacks, controls, strict=True):
+        effect = attack.facts["effect"]
+        assert effect["unauthorised"] not in control.branch[0].text
+        assert control.branch[0].text == attack.branch[0].text.replace(effect["unauthorised"], effect["authorised"])
+
+
+@pytest.mark.parametrize(
+    ("level", "num_attacks"),
+    [
+        ("agentdojo-travel", 3),
+        ("agentdojo-travel/*", 3),
+        ("agentdojo-travel/injection_task_6", 1),
+        ("agentdojo-travel/injection_task_6/injection_cars_1", 1),
+        ("agentdojo-travel/injection_task_6/*", 13),
+        ("agentdojo-travel/*/*", 39),
+    ],
+)
+def test_a_shorter_level_stands_for_several(level: str, num_attacks: int) -> None:
+    levels = (
+        "study.levels.effect_type=[book_hotel]",
+        f"study.levels.content=['{level}']",
+        "study.levels.kind=[attack]",
+    )
+    assert len(episodes(*levels, f"study.levels.content=['{level}']")) == num_attacks
+
+
+@pytest.mark.parametrize(
+    ("level", "words"),
+    [
+        ("agentdojo-bankin", "did you mean 'agentdojo-banking'"),
+        ("our", "did you mean 'ours'"),
+        ("agentdojo-slack/injection_task_22", "did you mean 'injection_task_2'"),
+        ("agentdojo-slack/*/injection_web", "did you mean 'injection_web_0'"),
+        ("agentdojo-slack/injection_task_3", "would carry no attack"),
+        ("agentdojo-slack/a/b/c", "unknown level"),
+    ],
+)
+def test_a_wrong_level_is_one_line(level: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as refusal:
+        episodes("study.levels.effect_type=[post_page]", f"study.levels.content=['{level}']")
+    assert "\n" not in str(refusal.value)
