@@ -39,8 +39,8 @@ def run(folder: Path, command: str) -> str:
     return done.stdout
 
 
-def test_there_is_a_recipe_for_each_of_the_five() -> None:
-    assert [re.sub(r"A new (\w+) .*", r"\1", title) for title in RECIPES] == ["model", "arm", "gate", "query", "study"]
+def test_there_is_a_recipe_for_each_of_them() -> None:
+    assert [re.sub(r"A new (\w+) .*", r"\1", title) for title in RECIPES] == ["model", "arm", "effect", "gate", "query", "study"]
 
 
 @pytest.mark.parametrize("title", RECIPES)
@@ -53,6 +53,6 @@ def test_a_recipe_works_as_it_stands(checkout: Path, title: str) -> None:
         (checkout / name).write_text(content)
     said = "".join(run(checkout, command) for block in commands for command in block.splitlines())
     assert said.strip()
-    for kind, num_trials in {"model": 6, "arm": 36, "gate": 6, "study": 6}.items():
+    for kind, num_trials in {"model": 6, "arm": 36, "effect": 6, "gate": 6, "study": 6}.items():
         if f"new {kind}" in title:
             assert f"{num_trials} trials run" in said
