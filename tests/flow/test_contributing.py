@@ -40,7 +40,14 @@ def run(folder: Path, command: str) -> str:
 
 
 def test_there_is_a_recipe_for_each_of_them() -> None:
-    assert [re.sub(r"A new (\w+) .*", r"\1", title) for title in RECIPES] == ["model", "arm", "effect", "gate", "query", "study"]
+    assert [re.sub(r"A new (\w+) .*", r"\1", title) for title in RECIPES] == [
+        "model",
+        "arm",
+        "effect",
+        "gate",
+        "query",
+        "study",
+    ]
 
 
 @pytest.mark.parametrize("title", RECIPES)
