@@ -207,7 +207,7 @@ def _attended(cache: Any, reference: Any) -> Iterator[tuple[str, Tensor]]:
     windows = {
         str(index): layer.sliding_window
         for index, layer in enumerate(cache.layers)
-        if isinstance(layer, DynamicSlidingWindowLayer)
+        if getattr(layer, "is_sliding", False)
     }
     for name, tensor in tensors(reference):
         index, _, attribute = name.partition(".")

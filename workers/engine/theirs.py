@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -49,8 +50,9 @@ def num_tokens(cache: object) -> int | None:
 
     Compare `is_readable`.
     """
-    lengths = {layer.get_seq_length() for layer in _layers(cache) if isinstance(layer, CacheLayerMixin)}
-    return int(lengths.pop()) if len(lengths) == 1 else None
+    # A static layer counts in a tensor, and no two tensors are one element of a set.
+    lengths = {int(layer.get_seq_length()) for layer in _layers(cache) if isinstance(layer, CacheLayerMixin)}
+    return lengths.pop() if len(lengths) == 1 else None
 
 
 def is_readable(engine: Engine, cache: object) -> bool:
@@ -74,11 +76,25 @@ def _tensors(cache: object) -> Any:
 
 
 def _filled(cache: object) -> object:
-    """The cache, without the room that a static one keeps for tokens to come."""
-    if not any(getattr(layer, "max_cache_len", None) for layer in _layers(cache)):
+    """The cache, without the room that a static one keeps for tokens to come. Views, only ever to be read."""
+    if not any(_is_static(layer) for layer in _layers(cache)):
         return cache
-    copied: Any = kv.fork(cache)
-    for layer in copied.layers:
-        size = int(layer.get_seq_length())
-        layer.keys, layer.values = layer.keys[..., :size, :], layer.values[..., :size, :]
-    return copied
+    shown: Any = copy.copy(cache)
+    shown.layers = [_filled_layer(layer) if _is_static(layer) else layer for layer in shown.layers]
+    return shown
+
+
+def _is_static(layer: object) -> bool:
+    return bool(getattr(layer, "max_cache_len", None)) and bool(getattr(layer, "is_initialized", False))
+
+
+def _filled_layer(layer: Any) -> Any:
+    shown, size = copy.copy(layer), int(layer.get_seq_length())
+    shown.keys, shown.values = layer.keys[..., :size, :], layer.values[..., :size, :]
+    if layer.is_sliding:
+        # It holds one key more than the next token attends to, and than a dynamic layer keeps.
+        shown.sliding_window = layer.max_cache_len
+        shown.keys, shown.values = (kept[..., 1 - layer.max_cache_len :, :] for kept in (shown.keys, shown.values))
+    # As a number it is no state; as a tensor it would be compared like one.
+    shown.cumulative_length = size
+    return shown
