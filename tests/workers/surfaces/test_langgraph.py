@@ -17,52 +17,18 @@ from langchain_core.messages import HumanMessage, RemoveMessage
 from planting import assert_refused, other_statuses, run
 
 from workers import surfaces
-from workers.block import Block, Work
-from workers.engine import Handle
+from workers.block import Work
 from workers.engine.null import NullEngine
 from workers.errors import IsolationError
-from workers.split import split
-from workers.surfaces import Held, Script, Step
+from workers.surfaces import Script, Step
 from workers.surfaces.langgraph import PIP_LINE, open_session
 from workers.surfaces.langgraph.session import GraphSession
 
-CARRIER = "red-canary"
-both = pytest.mark.parametrize("name", ["langgraph", "langgraph_sqlite"])
-Open = Callable[..., GraphSession]
-
-
-@pytest.fixture(scope="module")
-def work(make_blocks: Callable[..., list[Block]]) -> Work:
-    where = "where=vehicle == 'tool_return' and strength == 'imperative' and kind == 'attack'"
-    return make_blocks(where)[0].works[0]
+from .graphs import CARRIER, Open, both, keep, said
 
 
 def on(work: Work, surface: str) -> Work:
     return replace(work, episode=replace(work.episode, surface=surfaces.stamp(surfaces.get(surface))))
-
-
-@pytest.fixture
-def script(engine: NullEngine, work: Work) -> Script:
-    episode, parts = work.episode, split(engine, work.episode)
-    return Script(
-        Step(episode.committed, parts.committed_ids),
-        Step(episode.branch, parts.branch_ids),
-        Step(episode.finalize, parts.delta_ids),
-    )
-
-
-@pytest.fixture
-def opened(engine: NullEngine, script: Script) -> Open:
-    """Surface → a session of the attack, before its abort."""
-    return lambda name: open_session(engine, script, on_disk=name == "langgraph_sqlite")
-
-
-def keep(engine: NullEngine) -> Callable[[Held], Handle]:
-    return lambda held: engine.fork(held.explored)
-
-
-def said(session: GraphSession, snapshot: Any) -> str:
-    return "\n".join(message.text for message in snapshot.values["messages"])
 
 
 # What the checkpoints hold
