@@ -7,7 +7,7 @@ import inspect
 from typing import Any, ClassVar
 
 import torch
-from transformers import DynamicCache
+from transformers import DynamicCache, StaticCache
 
 from workers.audit import Audited
 
@@ -81,6 +81,14 @@ class Crop(Checkpoint):
         surplus = len(self.ids) - len(self.saved[1]) - self.excess
         self.kv.crop(-surplus)
         del self.ids[-surplus:]
+
+
+class Static(Crop):
+    """The same with a static cache, whose crop moves a counter and leaves the branch's keys where they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kv = StaticCache(config=self.model.config, max_cache_len=2048)
 
 
 class OnFork(Checkpoint):
@@ -247,6 +255,19 @@ class Recorded(Crop):
         super().__init__()
         self.kv = DynamicCache(config=self.model.config)
         self.kv.activate_past_recording()
+
+
+class StaticKept(Static):
+    """A static cache is kept across the abort."""
+
+    def abort(self) -> None:
+        self.transcript = list(self.saved[1])
+
+
+class StaticShort(Static):
+    """A static cache is cropped one token too few."""
+
+    excess = 1
 
 
 # No sessions

@@ -14,11 +14,13 @@ from workers.errors import ConfigError
 
 from . import sessions as their
 
-RIGHT = (their.Checkpoint, their.Crop, their.OnFork, their.Forgetful, their.Lazy)
+RIGHT = (their.Checkpoint, their.Crop, their.Static, their.OnFork, their.Forgetful, their.Lazy)
 BROKEN = {
     their.Kept: "branch_kept",
+    their.StaticKept: "branch_kept",
     their.SavesLate: "branch_kept",
     their.CropsShort: "crop_short",
+    their.StaticShort: "crop_short",
     their.CropsLong: "crop_long",
     their.Foreign: "foreign_state",
     their.Late: "restored_late",

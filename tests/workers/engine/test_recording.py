@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import DynamicCache
 
 from workers.engine import Engine
 from workers.engine import cache as kv
+from workers.engine.handle import CacheHandle
 
 Tiny = Callable[[str], Engine]
 KEPT = 40
@@ -47,6 +49,20 @@ def test_a_recurrent_state_stays_where_the_branch_left_it(tiny: Tiny, ids: tuple
             assert not torch.allclose(ours[name], clean[name], rtol=1e-3, atol=1e-5)
         else:
             assert torch.equal(ours[name], clean[name])
+
+
+@pytest.mark.parametrize("architecture", ["mistral", "gemma2", "llama4_text", "lfm2", "falcon_h1"])
+def test_a_recording_that_began_too_late_is_no_committed_state(
+    tiny: Tiny, ids: tuple[int, ...], architecture: str
+) -> None:
+    """transformers#47447: the crop then takes keys away that it should keep, and every length is the right one."""
+    engine: Any = tiny(architecture)
+    session = CacheHandle(engine._owner, DynamicCache(config=engine._kind.config), records_past=True)
+    engine.feed(session, ids)
+    session.cache.activate_past_recording()
+    late = engine.crop(session, KEPT)
+    assert late.cache.get_seq_length() == KEPT
+    assert engine.distance(late, engine.prefill(ids[:KEPT])) is None
 
 
 def test_a_windowed_layer_keeps_no_more_than_it_attends_to(tiny: Tiny, ids: tuple[int, ...]) -> None:

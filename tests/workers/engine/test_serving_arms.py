@@ -144,3 +144,24 @@ def test_pages_named_by_their_place_give_a_prefix_of_another_request(llama: Engi
             distance = llama.distance(state, llama.prefill(asked[: found[-1].stop]))
             assert distance is not None
             assert distance > 1000 * llama.facts.layer1_tolerance
+
+
+def test_pages_of_a_masked_state_are_not_taken_for_those_of_its_tokens(llama: Engine, bench: MakeBench) -> None:
+    """vllm#56655: a key of tokens alone gave the pages of a request that was masked otherwise.
+
+    A page's name is its tokens', so what else went into a state travels with it: Layer 1 tells the two apart, and so
+    does the digest by which one computation may stand for another.
+    """
+    states = bench(llama)
+    asked = states.split.branched_ids
+    masked = llama.mask(llama.prefill(asked[:20]), 4, 12)
+    llama.feed(masked, asked[20:])
+    pages = Pages[Handle]()
+    pages.release(pages.enter(masked.ledger, masked))
+    found = pages.match(asked)
+    served, honest = llama.crop(found[-1].place, found[-1].stop), llama.prefill(asked[: found[-1].stop])
+    assert served.ledger == honest.ledger
+    assert llama.distance(served, honest) is None
+    assert llama.digest(served) != llama.digest(honest)
+    unmasked = llama.prefill(asked[:20])
+    assert llama.digest(llama.mask(unmasked, 4, 12)) != llama.digest(unmasked)

@@ -146,6 +146,36 @@ def test_the_tensors_of_another_conversation_are_a_layer_1_violation(
     assert row["layer1_max_diff"] > row["layer1_tolerance"]
 
 
+def never_restored(bench: Bench) -> Handle:
+    """The branch's own cache under the committed ledger."""
+    state: Any = bench.explored()
+    del state.ids[len(bench.split.committed_ids) :]
+    return state  # type: ignore[no-any-return]
+
+
+def restored_from_an_empty_slot(bench: Bench) -> Handle:
+    """As many keys as there should be, in memory that nothing was ever read into."""
+    state: Any = bench.snapshot()
+    with torch.inference_mode():
+        for _, tensor in kv.tensors(state.cache):
+            tensor.zero_()
+    return state  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("architecture", ["llama", "falcon_h1"])
+def test_a_restore_that_reports_success_and_does_nothing(
+    tiny: Callable[[str], Engine], work: Work, monkeypatch: pytest.MonkeyPatch, architecture: str
+) -> None:
+    """llama.cpp#26676: a slot's restore was a no-op. Length and content are looked at, and no report is believed."""
+    engine = tiny(architecture)
+    plant(monkeypatch, "checkpoint", never_restored)
+    assert_refused(run(engine, work)["checkpoint"], "ledger_mismatch")
+    plant(monkeypatch, "checkpoint", restored_from_an_empty_slot)
+    row = run(engine, work)["checkpoint"]
+    assert (row["status"], row["layer1"]) == ("done", "violated")
+    assert row["layer1_max_diff"] == pytest.approx(1.0)
+
+
 # Memory
 
 
