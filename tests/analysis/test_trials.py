@@ -8,6 +8,7 @@ import pytest
 
 
 def test_done_comes_before_invalid_before_unsupported_before_error_then_the_earliest(builder):
+    """flow#489, inspect#5213: several records of one trial are expected, and a later attempt hides no result."""
     done = builder.trial(host="first done")
     tries = [
         done | {"status": "error", "committed_at": done["committed_at"] - timedelta(hours=4), "host": "error"},

@@ -81,6 +81,7 @@ def test_the_published_file_shows_what_is_committed_later(builder):
 
 
 def test_publishing_works_while_a_shell_holds_the_old_file(builder):
+    """lm-evaluation-harness#796, HELM#1914: a database that several processes write to."""
     analysis.publish(builder.root)
     with duckdb.connect(str(builder.root / "residue.duckdb")) as shell:
         builder.store(builder.trial())

@@ -19,7 +19,11 @@ def after_the_first_part(slow: Project, process: Any) -> None:
 def test_a_kill_in_the_middle_loses_and_doubles_nothing(
     slow: Project, undisturbed: list[tuple[Any, ...]], victims: str
 ) -> None:
-    """lm-evaluation-harness#2533, lighteval#880: resume after a kill, with no flag."""
+    """lm-evaluation-harness#2533, lighteval#880: resume after a kill, with no flag.
+
+    lm-evaluation-harness#2548, lmms-eval#852, vllm#52505: results that were written at the end only. ray#61047:
+    once, strictly. ray-enhancements#75: the driver is disposable.
+    """
     driver = slow.start("tracking=off", *RAY)
     after_the_first_part(slow, driver)
     workers = worker_processes(driver)

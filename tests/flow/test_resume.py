@@ -8,7 +8,10 @@ from flow.project import Project
 
 
 def test_the_second_run_of_a_grid_executes_no_cell(project: Project) -> None:
-    """lmms-eval#1378: a cache that had always been empty went unnoticed."""
+    """lmms-eval#1378: a cache that had always been empty went unnoticed.
+
+    dagster#33059, dagster#15155, ray#42221: starting again is no work; what is known is used by any later run.
+    """
     first = project.run("model=scripted", "executor=inline")
     parts = sorted(project.parts())
     second = project.run("model=scripted", "executor=inline")
@@ -23,6 +26,7 @@ def test_the_second_run_of_a_grid_executes_no_cell(project: Project) -> None:
 
 
 def test_adding_an_arm_runs_only_that_arm(project: Project) -> None:
+    """evalscope#1416: after a resume only the new samples were counted."""
     base = ("model=scripted", "executor=inline")
     project.run(*base, "study.arms=[stale,cold]")
     added = project.run(*base, "study.arms=[stale,cold,fresh]")

@@ -70,7 +70,10 @@ def test_what_every_episode_reads_is_part_of_every_id(override: str) -> None:
 
 
 def test_other_weights_share_no_cell() -> None:
-    """lm-evaluation-harness#2715: a cache keyed by request alone scored one model with another's answers."""
+    """lm-evaluation-harness#2715: a cache keyed by request alone scored one model with another's answers.
+
+    lm-evaluation-harness#4065, #4064.
+    """
     assert not ids(cells(weights="v")) & ids(cells())
 
 
@@ -101,6 +104,7 @@ def test_editing_one_carrier_renews_exactly_its_strength() -> None:
 
 
 def test_adding_an_arm_or_reordering_levels_renews_nothing() -> None:
+    """hydra#1407, hydra#3328: a sweep that goes by job numbers cannot be taken up again; flow#54: axes are identity."""
     fewer = cells("study.arms=[cold,stale]")
     turned = cells("study.levels.vehicle=[user_turn,tool_return,retrieved_document]")
     assert ids(fewer) < ids(cells())

@@ -51,6 +51,7 @@ def receipt(block: str, model: str = "m", num: int = 10, wall_s: float = 10.0, *
 
 
 def test_plain_lines_tell_plan_course_and_end() -> None:
+    """inspect-action#190: what has not started is a part of the progress."""
     shown, clock = console(), Clock()
     told = Progress(shown, clock=clock)
     told.started(start({"m": 20}, {"m": 4}, big="no weights at hub:x/y"))
@@ -116,6 +117,7 @@ def test_a_quiet_run_tells_problems_only() -> None:
 
 
 def test_the_first_of_a_kind_is_told_and_the_rest_counted() -> None:
+    """hydra#2284: an exception in a sweep was told to nobody."""
     shown = console()
     told = Progress(shown)
     told.started(start({"m": 90, "n": 90}))

@@ -73,6 +73,7 @@ def test_nothing_to_do_opens_nothing() -> None:
 
 
 def test_on_one_slot_the_longest_model_runs_first_and_each_is_loaded_once() -> None:
+    """ray#28214: trials are placed where their model is."""
     sim = Simulated([ONE])
     outcome = play({m: make_blocks(m, n) for m, n in (("a", 2), ("b", 5), ("c", 3))}, sim)
     assert [line for line in sim.log if not line.startswith("run")] == [
@@ -130,6 +131,7 @@ def test_a_slot_never_spans_two_machines() -> None:
 
 
 def test_a_model_that_fits_nowhere_is_missing_with_what_it_needs() -> None:
+    """ray#42683: a pending assignment hung without a word."""
     sim, told = Simulated([Resources(4, 1)]), Told()
     outcome = play({"big": make_blocks("big", 2), "a": make_blocks("a", 2)}, sim, told, big=make_job("big", gpus=2))
     reason = "needs 1 CPU and 2 GPU on one machine; this is a simulation of 1 machines"
@@ -167,6 +169,7 @@ def test_a_store_that_cannot_be_written_stops_everything() -> None:
 
 
 def test_a_lost_worker_is_replaced_and_its_blocks_are_run_before_the_others() -> None:
+    """inspect#2626: a retry does not wait for the rest of the set."""
     sim = Simulated([ONE], dies_over("a/1/0", times=1))
     outcome = play({"a": make_blocks("a", 5)}, sim)
     assert outcome.missing == {}
@@ -177,6 +180,7 @@ def test_a_lost_worker_is_replaced_and_its_blocks_are_run_before_the_others() ->
 
 @pytest.mark.parametrize(("failure", "words"), [(LOST, "worker lost 3 times"), (BUG, "failed twice")])
 def test_an_episode_that_kills_its_worker_again_and_again_is_missing_alone(failure: FailureClass, words: str) -> None:
+    """llama-cpp-python#997, inspect#913: a crash ends its worker, is tried again, and not for ever."""
     sim = Simulated([ONE], dies_over("a/1/5", failure=failure))
     blocks = make_blocks("a", 3, num_episodes=8)
     outcome = play({"a": blocks}, sim)

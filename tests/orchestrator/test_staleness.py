@@ -39,6 +39,7 @@ def stored(cells: list[Cell], texts: dict[str, str]) -> list[Stored]:
     ],
 )
 def test_the_changed_part_is_named(override: str, weights: str, expected: dict[str, int] | None) -> None:
+    """lmms-eval#1255: an id that follows the commit renews a grid for an edit of a note."""
     found = reasons(*_against(override, weights))
     if expected is None:
         (reason,) = found

@@ -24,6 +24,7 @@ def test_nothing_is_known_before_the_first_block() -> None:
 
 
 def test_work_left_is_shared_by_the_slots_and_in_flight_work_counts() -> None:
+    """orion#1031: running trials were not in the remaining time."""
     tally, clock = begun({"m": 100})
     clock.now += 50
     tally.slot_ready("m", 50)

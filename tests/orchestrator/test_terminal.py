@@ -91,6 +91,7 @@ def test_eighty_columns_hold_the_plan_of_the_largest_grid(tmp_path: Path) -> Non
 
 
 def test_the_plan_of_a_union_counts_its_parts_and_says_what_is_left_out(tmp_path: Path) -> None:
+    """hydra#2759: a dry run."""
     folder = write_all(tmp_path)
     not_run = "not_run=[{what: appendix N, why: needs vLLM}]"
     composed = config.load(["parts=[narrow,lean]", not_run, f"store.root={tmp_path / 'none'}"], folder)

@@ -97,6 +97,7 @@ def test_a_broken_wandb_costs_one_line(tmp_path: Path, fake, source: str, said: 
 
 
 def test_a_full_queue_drops_and_counts(tmp_path: Path, fake) -> None:
+    """warprec#127, wandb#5445: a slow or limited tracker blocked a run."""
     warnings: list[str] = []
     fake(HANGS)
     told = tracker(warnings, timeout_s=0.5, limit=2)
@@ -125,6 +126,7 @@ def processes(word: str) -> list[str]:
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("end", ["told.close()\nraise SystemExit(7)", "raise SystemExit(7)", "os._exit(7)"])
 def test_a_hung_wandb_lets_the_interpreter_go(tmp_path: Path, fake, end: str) -> None:
+    """warprec#127."""
     folder = fake(HANGS)
     code, wall_s, said = drive(end, tmp_path, str(folder))
     assert code == 7
@@ -170,6 +172,7 @@ def test_secrets_are_left_out_and_settings_are_kept() -> None:
 
 
 def test_ids_are_safe_and_distinct() -> None:
+    """wandb#2858: a run that is synced twice is one run where its id is fixed."""
     assert run_id("20260101-ab.c_1") == "20260101-ab.c_1"
     ids = {run_id(name) for name in ["a/b", "a:b", "a-b", "x" * 70, "x" * 71]}
     assert len(ids) == 5

@@ -52,6 +52,7 @@ def run_record(folder: Path):
 
 
 def test_an_offline_run_reads_back(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """wandb#10435, wandb#5561: an offline folder that was empty or lacked its files."""
     warnings: list[str] = []
     told = tracker(warnings, max_new_tokens=32, store={"hub_token": "hunter2", "url": "s3://me:hunter2@b"})
     ran(told, tmp_path / "store")

@@ -75,7 +75,10 @@ def test_what_a_cache_cannot_do_is_unsupported_not_safe(scripted: ModelSpec, wor
 def test_an_exception_in_one_arm_is_a_row_and_the_other_arms_go_on(
     engine: NullEngine, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ray#59194: one bad row must not fail the batch."""
+    """ray#59194: one bad row must not fail the batch.
+
+    tt-inference-server#2214, inspect#3163: what was done before the failure is kept.
+    """
 
     def fail(bench: Bench) -> Handle:
         raise ZeroDivisionError("kaboom\nsecond line")

@@ -19,6 +19,7 @@ OTHER = pa.table({"a": [3], "b": ["z"]})
 
 
 def test_committing_twice_is_committing_once_and_the_first_wins(tmp_path: Path) -> None:
+    """ray#25176: a retried method does its work twice."""
     assert parquet.commit(tmp_path, "n", TABLE)
     assert not parquet.commit(tmp_path, "n", OTHER)
     assert pq.read_table(tmp_path / "part-n.parquet", partitioning=None).equals(TABLE)
@@ -96,7 +97,10 @@ def empty(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [damage_tail, damage_head, damage_page, empty])
 def test_a_damaged_part_is_seen_and_set_aside_whole(tmp_path: Path, damage: object) -> None:
-    """duckdb#14990, forma#251: one broken part fails every query that meets it."""
+    """duckdb#14990, forma#251: one broken part fails every query that meets it.
+
+    inspect#5396: nothing is cleaned away.
+    """
     store = Store(tmp_path)
     store.prepare()
     folder = store.trials("rollback")
@@ -140,7 +144,10 @@ RENAMED = pa.table({"cell_id": ["c"], "draw": [0], "statuz": ["done"]})
 
 @pytest.mark.parametrize(("place", "table"), [("runs", STRANGE), ("trials/rollback", RENAMED), ("trials/other", TABLE)])
 def test_a_part_with_other_types_or_names_is_not_ours(tmp_path: Path, place: str, table: pa.Table) -> None:
-    """A flipped bit in a footer can leave a part that pyarrow reads, and DuckDB does not."""
+    """A flipped bit in a footer can leave a part that pyarrow reads, and DuckDB does not.
+
+    duckdb#15600, duckdb#13245: files of one table whose types differ.
+    """
     store = Store(tmp_path)
     store.prepare()
     parquet.commit(tmp_path / place, "foreign", table)

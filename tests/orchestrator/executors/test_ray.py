@@ -167,6 +167,7 @@ def test_a_worker_killed_in_the_middle_of_a_block_is_replaced_and_the_block_is_r
 
 @pytest.mark.parametrize("letter", ["x", "é", "😀", "\ud800"])
 def test_a_receipt_stays_under_a_kilobyte(letter: str) -> None:
+    """ray#49173: caches and rows that filled the object store."""
     flips = {f"position_control_{i}": 1 for i in range(12)}
     receipt = Receipt(
         "a" * 32,
@@ -187,6 +188,7 @@ def test_a_receipt_stays_under_a_kilobyte(letter: str) -> None:
 
 @pytest.mark.parametrize("moment", ["die-loading", "die"])
 def test_a_run_survives_a_worker_that_dies(executor: RayExecutor, tmp_path: Path, moment: str) -> None:
+    """EasyR1#185, ray#44719: a worker that the system kills, while it restarts too."""
     (tmp_path / moment).touch()
     outcome = go(executor, tmp_path, 6)
     assert outcome.missing == {}
@@ -298,6 +300,7 @@ def test_control_c_reaches_only_the_driver_and_the_block_at_work_is_committed(
 def test_a_ray_of_our_own_lets_nobody_in_without_its_token_and_does_not_outlive_its_driver(
     driver: subprocess.Popen[str],
 ) -> None:
+    """GraphGen#130, vllm#20860: processes that kept the device after the run."""
     commands = " ".join(family(driver.pid).values())
     found = re.search(r"--gcs-address=(\S+)", commands)
     assert found

@@ -24,6 +24,7 @@ def storages(handle: Any) -> dict[str, int]:
 
 @BATCH_ONE
 def test_a_fork_shares_no_storage(tiny: Tiny, ids: tuple[int, ...], architecture: str) -> None:
+    """transformers#32681: a deep copy needs tensors that no gradient is recorded of."""
     engine = tiny(architecture)
     parent = engine.prefill(ids)
     child = engine.fork(parent)
@@ -100,6 +101,7 @@ def test_a_crop_leaves_nothing_of_the_branch_in_memory(tiny: Tiny, ids: tuple[in
 def test_a_crop_to_a_length_that_makes_no_sense_is_refused(
     tiny: Tiny, ids: tuple[int, ...], architecture: str, length: int
 ) -> None:
+    """transformers#47433: a crop by 0 kept all, and one by more than there was kept stale tokens."""
     engine = tiny(architecture)
     with pytest.raises(ValueError, match="cannot keep"):
         engine.crop(engine.prefill(ids), length)
@@ -117,6 +119,7 @@ def test_a_library_crop_of_another_length_is_caught_at_once(
 
 @pytest.mark.parametrize("architecture", ["falcon_h1", "qwen3_next", "jamba", "mamba", "lfm2"])
 def test_what_folds_its_past_into_a_state_is_never_cropped(tiny: Tiny, ids: tuple[int, ...], architecture: str) -> None:
+    """llama.cpp#28007: a rollback that failed was ignored."""
     engine = tiny(architecture)
     session = engine.prefill(ids)
     before = engine.digest(session)

@@ -19,6 +19,7 @@ MakeSpec = Callable[..., ModelSpec]
 
 
 def test_a_render_is_plain_ids_of_its_own_text(llama: Engine) -> None:
+    """transformers#41626: `apply_chat_template` came to return a mapping, whose length is 2."""
     render = llama.render(HELLO)
     assert all(type(token) is int for token in render.ids)
     assert llama.text(render.ids) == render.text
@@ -44,6 +45,7 @@ def test_a_template_that_prints_the_date_prints_the_same_one_every_day(tiny_spec
 
 
 def test_a_template_that_refuses_a_role_says_why_in_one_line(tiny_spec: MakeSpec) -> None:
+    """text-generation-inference#3198: a tool's turn ended in an internal error."""
     template = "{{ raise_exception('System role\nnot supported') }}"
     engine = engines.load(tiny_spec("llama", chat_template=template), num_threads=1)
     with pytest.raises(TemplateError, match=r"refuses the roles system, user: System role not supported") as refusal:

@@ -25,6 +25,7 @@ def broken(check: str) -> Any:
 def test_a_cache_argument_that_forward_swallows_is_caught(
     tiny: Tiny, ids: tuple[int, ...], architecture: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """transformers#48430: the name of the cache argument differs from model to model."""
     engine: Any = tiny(architecture)
     monkeypatch.setattr(engine, "_kind", replace(engine._kind, keyword="kv_cache"))
     with broken("ledger_mismatch"):
@@ -70,6 +71,7 @@ def test_nothing_cannot_be_fed(tiny: Tiny, architecture: str) -> None:
 
 @pytest.mark.parametrize("architecture", ["mamba", "jamba"])
 def test_mamba_1_is_continued_token_by_token(tiny: Tiny, ids: tuple[int, ...], architecture: str) -> None:
+    """transformers#47087: Mamba-1 cannot take a chunk on top of a state."""
     engine = tiny(architecture)
     parts = engine.prefill(ids[:30])
     engine.feed(parts, ids[30:])
@@ -99,6 +101,7 @@ def longrope(tiny_spec: Callable[..., ModelSpec]) -> Engine:
 
 
 def test_a_cache_is_not_continued_across_a_rope_switch(longrope: Engine, ids: tuple[int, ...]) -> None:
+    """llama.cpp#24875: keys that are cached keep the rotation of the shorter context."""
     below = longrope.prefill(ids[:40])
     longrope.feed(below, ids[40:50])
     with broken("rope_switch"):

@@ -133,9 +133,7 @@ def test_a_pass_may_be_cut_anywhere(tiny: Tiny, ids: tuple[int, ...], architectu
 
 
 @pytest.mark.parametrize("architecture", ["llama", "mistral", "falcon_h1", "lfm2"])
-def test_generate_goes_on_with_the_cache_that_it_returned(
-    tiny: Tiny, ids: tuple[int, ...], architecture: str
-) -> None:
+def test_generate_goes_on_with_the_cache_that_it_returned(tiny: Tiny, ids: tuple[int, ...], architecture: str) -> None:
     """Qwen3#819: the second `generate` with the returned cache failed; its prompt was shorter than the cache."""
     plain = tiny(architecture)
     engine = plain.through("generate")

@@ -59,6 +59,7 @@ def test_the_dtype_is_the_one_asked_for(saved: Path) -> None:
 
 
 def test_the_tolerance_knows_the_dtype_s_noise(saved: Path, llama: Engine) -> None:
+    """transformers#36536, #13849: honest passes of other shapes differ, and how far depends on the model."""
     assert load(saved, dtype="bfloat16").facts.layer1_tolerance > 1e-2 > 100 * llama.facts.layer1_tolerance
 
 
@@ -134,6 +135,7 @@ def test_random_weights_of_no_such_model_are_refused(
 
 @pytest.mark.parametrize("version", ["5.19.1", "5.40.0", "4.57.3"])
 def test_other_transformers_are_refused(tiny_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    """transformers#48479: the cache's interface lost names between releases."""
     monkeypatch.setattr(loading.metadata, "version", lambda _: version)
     with pytest.raises(ModelError, match=rf"transformers {version} is not supported.*>=5\.20,<5\.40"):
         engines.load(tiny_spec("llama"), num_threads=1)

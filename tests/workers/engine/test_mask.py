@@ -276,6 +276,7 @@ def test_the_default_path_takes_no_mask(llama: Engine, ids: tuple[int, ...]) -> 
 def test_generate_replies_behind_a_mask_as_our_own_forward_does(
     load: Callable[..., Any], ids: tuple[int, ...], architecture: str, stream: Stream | None
 ) -> None:
+    """unsloth#4078, TransformerLens#1005: positions that do not follow the mask, or follow it when they should not."""
     plain = load(architecture)
     engine = plain.through("generate")
     session = plain.prefill(ids[:SIZE])

@@ -268,6 +268,8 @@ def test_generate_with_a_kept_cache_compares_lengths_and_never_tokens(
     A longer prompt loses its first 40 tokens, whatever they are, and its tail goes behind the branch. A shorter one
     loses as many as it is too short by, one of equal length none, and both are read at positions that are not the
     cache's.
+
+    Qwen3#819: a prompt that is shorter than the cache.
     """
     handle: Any = llama.prefill(ids[:40])
     prompt = tuple(reversed(ids))[:length]

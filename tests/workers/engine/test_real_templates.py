@@ -336,6 +336,7 @@ def test_the_hash_in_the_row_tells_two_releases_of_one_template_apart(llama: Eng
 
 
 def test_thinking_is_turned_off_in_the_delta_that_every_arm_is_fed(llama: Engine, composed: Composed) -> None:
+    """Qwen3#1826, Qwen3.8#131: empty thinking blocks came and went, so that no turn was a prefix of the next."""
     (base,) = composed.models
     model = with_template(base, "Qwen-Qwen3-0.6B@a55ee1", {"template_arguments": {"enable_thinking": False}})
     engine = engine_with(llama, model)

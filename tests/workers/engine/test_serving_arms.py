@@ -87,6 +87,7 @@ def test_a_branch_that_reaches_the_parent_afterwards_is_caught(tiny: Tiny, bench
 
 @every_family
 def test_pages_give_the_committed_prefix_or_are_unsupported(tiny: Tiny, bench: MakeBench, architecture: str) -> None:
+    """mlx-lm#980: a hybrid cache was recomputed in silence; what is reused is counted here, and a refusal is said."""
     states = bench(tiny(architecture))
     if architecture not in PAGED:
         with pytest.raises(Unsupported, match="cannot be cropped"):

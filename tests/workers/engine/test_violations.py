@@ -94,6 +94,7 @@ TEMPLATES: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize(("template", "check"), TEMPLATES.values(), ids=TEMPLATES)
 def test_a_template_that_breaks_the_split(tiny_spec: MakeSpec, work: Work, template: str, check: str) -> None:
+    """OpenRLHF#393, llama-cpp-python#1439: a text that holds its beginning was given another."""
     assert_all_refused(run(templated(tiny_spec, template), work), check)
 
 
