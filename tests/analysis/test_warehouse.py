@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -135,6 +136,15 @@ def test_files_being_written_are_not_read(builder):
     builder.store(builder.trial())
     (builder.root / "trials" / "rollback" / "part-9.abc.tmp").write_bytes(b"half")
     assert len(builder.rows("from trials_all")) == 1
+
+
+def test_a_copy_of_a_store_inside_a_store_is_not_counted(builder):
+    """inspect#5175: logs of subfolders were taken for the run's own."""
+    builder.store(*builder.episode())
+    num = len(builder.rows("from trials_all"))
+    shutil.copytree(builder.root / "trials" / "rollback", builder.root / "trials" / "rollback" / "before")
+    shutil.copytree(builder.root / "trials", builder.root / "kept" / "trials")
+    assert len(builder.rows("from trials_all")) == num
 
 
 @pytest.mark.parametrize(

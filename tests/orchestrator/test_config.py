@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from pathlib import Path
 
@@ -247,3 +248,11 @@ def test_every_model_of_the_repository_can_take_every_vehicle() -> None:
     assert len(composed.models) == len(names)
     for model in composed.models:
         assert len(list(composed.spec.episodes(model))) == 18
+
+
+def test_what_workers_are_sent_is_plain_and_resolved() -> None:
+    """hydra#2772, hydra#861: resolvers that a worker's process lacked."""
+    composed = config.load(["model=scripted"])
+    sent = pickle.dumps((composed.models, [list(composed.spec.episodes(model)) for model in composed.models]))
+    assert b"omegaconf" not in sent
+    assert b"${" not in sent

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from workers import parquet
@@ -44,6 +47,19 @@ def test_every_column_of_the_schema_is_filled_by_some_row(job: Job, block: Block
     declared = [column.name for column in (*CORE, *get("rollback").columns)]
     empty = {name for name in declared if all(row[name] is None for row in found)}
     assert empty == {"error", "traceback", "window_tokens"}
+
+
+def test_a_part_of_failures_alone_has_the_types_of_every_other(
+    job: Job, block: Block, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """duckdb#15600, duckdb#13245, ray#60572: a column of nulls, or of other fields, has no type of its own."""
+    Worker(job).run(Block(block.model, block.works[:1]))
+    monkeypatch.setattr("workers.cell.split", lambda *args: 1 / 0)
+    Worker(job).run(Block(block.model, block.works[1:]))
+    done, failed = (pq.read_table(path, partitioning=None) for path in Path(job.store).glob("trials/*/*.parquet"))
+    assert {*done["status"].to_pylist(), *failed["status"].to_pylist()} == {"done", "error"}
+    assert done.schema.equals(failed.schema)
+    assert not any(pa.types.is_null(kind) or pa.types.is_struct(kind) for kind in done.schema.types)
 
 
 def test_the_receipt_is_counts_only_and_small(job: Job, block: Block) -> None:
