@@ -40,6 +40,10 @@ def reasons(to_run: Iterable[Cell], stored: Iterable[Stored], model_identities: 
     return found
 
 
+_IMPLIED = frozenset(("carried",))
+"""Differs only where `branch` does, and in each kind of episode in another way: two reasons of one change."""
+
+
 def _place(model: str, arm: str, episode: Episode, decode: str) -> tuple[Any, ...]:
     return (model, arm, episode.study, _temperature(decode), *sorted(episode.axes.items()))
 
@@ -68,7 +72,7 @@ def _difference(cell: Cell, row: Stored, model_identity: str) -> str:
 
 
 def _changed_keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    keys = [key for key in {**before, **after} if before.get(key) != after.get(key) and key not in _IMPLIED]
     return ", ".join(_change(key, before.get(key), after.get(key)) for key in keys)
 
 

@@ -27,11 +27,7 @@ def stored(cells: list[Cell], texts: dict[str, str]) -> list[Stored]:
         (
             f"{EFFECT}.carriers.neutral=Once {{target}} had it.",
             "w",
-            {
-                "the episode changed: branch, "
-                f"carried The previous edition went to {target}. → Once {target} had it., carriers": 18
-                for target in ("red-canary", "finance-desk")
-            },
+            {"the episode changed: branch, carriers": 36},
         ),
         (f"{EFFECT}.finalize=Now.", "w", {"the episode changed: finalize": 108}),
         ("name=other", "v", {"the model changed: weights w → v": 108}),

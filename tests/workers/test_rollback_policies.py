@@ -81,7 +81,7 @@ def test_a_two_step_rule_is_confirmed_before_the_task() -> None:
         ("+study.texts.policies.allowlist.turns=[{role: user, text: Yes}]", "by turns"),
         ("+study.texts.policies.allowlist.turns=[{role: tool, text: Yes}]", "'user' or 'assistant'"),
         ("study.levels.policy=[alowlist]", "did you mean 'allowlist'"),
-        ("study.levels.content=[agentdojo]", "study.levels.content: unknown level 'agentdojo'; there is ours"),
+        ("study.levels.content=[agentdojo]", "study.levels.content: unknown level 'agentdojo'"),
     ],
 )
 def test_a_rule_that_could_not_be_broken_or_kept_is_refused(override: str, said: str) -> None:
@@ -106,9 +106,8 @@ def test_every_branch_is_ours_unless_the_grid_says_otherwise() -> None:
 
 
 def test_the_gates_reach_the_judge_as_they_are_configured() -> None:
-    assert episodes()[0].facts["gates"] == {}
-    gates = {"approver": {"mode": "strict", "limit": 3}}
-    assert episodes("+study.gates={approver: {mode: strict, limit: 3}}")[0].facts["gates"] == gates
+    kept = episodes("study.gates.capability=null", "study.gates.rbac=null")[0].facts["gates"]
+    assert kept == {"approver": {"version": 1, "parameters": {}}}
 
 
 MINE = """
