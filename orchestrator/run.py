@@ -70,7 +70,7 @@ def why_stale(prepared: Prepared) -> Counter[str]:
     texts = {name: model.text for name, model in prepared.models.items()}
     planned = {cell.identity.text for cell in prepared.cells}
     stored = (row for row in ledger.stored(prepared.store, prepared.composed.study.name) if row.identity not in planned)
-    return staleness.reasons(cells.values(), stored, texts)
+    return staleness.reasons(cells.values(), stored, texts, prepared.composed.study.before)
 
 
 @dataclass(frozen=True, slots=True)
