@@ -12,7 +12,7 @@ from orchestrator.config_schema import Exclusion
 from orchestrator.where import predicate
 from workers import arms
 from workers.episode import Episode
-from workers.errors import ConfigError
+from workers.errors import ConfigError, NotInstalled
 from workers.identity import IDENTITY_VERSION, Identity, canonical, digest, libraries
 from workers.spec import ModelSpec
 from workers.studies import Study
@@ -68,12 +68,20 @@ class Excluded(NamedTuple):
     num_cells: int
 
 
+class Unplanned(NamedTuple):
+    """A part whose cells cannot be told here, for want of an optional package."""
+
+    part: str
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """What is asked for: the cells, selected or not, and what was left out of them."""
+    """What is asked for: the cells, selected or not, what was left out of them, and the parts that cannot be told."""
 
     cells: list[Cell]
     excluded: tuple[Excluded, ...]
+    unplanned: tuple[Unplanned, ...] = ()
 
 
 def identify(model: ModelSpec, weights: str, blocked: str | None) -> ModelIdentity:
@@ -104,11 +112,12 @@ def lay_out(composed: Composed, models: Mapping[str, ModelIdentity]) -> Grid:
 
     Raises:
         ConfigError: a level, an exclusion or a selection names something that does not exist.
+        NotInstalled: no part can do without an optional package that is not there.
     """
     kept: list[Cell] = []
     excluded: list[Excluded] = []
-    for part in composed.parts:
-        cells = list(_cells(composed.study, part, models))
+    asked, unplanned = _asked(composed, models)
+    for part, cells in asked:
         rest, left_out = _without(cells, part.run.exclude, part.name, is_strict=composed.is_as_filed)
         kept += rest
         excluded += left_out
@@ -119,7 +128,23 @@ def lay_out(composed: Composed, models: Mapping[str, ModelIdentity]) -> Grid:
         excluded += left_out
     if not cells:
         raise ConfigError("every cell of the grid is excluded; exclude=[] keeps them")
-    return Grid(_selected(composed, cells), tuple(excluded))
+    return Grid(_selected(composed, cells), tuple(excluded), tuple(unplanned))
+
+
+def _asked(
+    composed: Composed, models: Mapping[str, ModelIdentity]
+) -> tuple[list[tuple[Part, list[Cell]]], list[Unplanned]]:
+    """The cells of each part before anything is excluded, and the parts that need what is not installed."""
+    asked = []
+    unplanned = []
+    for part in composed.parts:
+        try:
+            asked.append((part, list(_cells(composed.study, part, models))))
+        except NotInstalled as lack:
+            unplanned.append(Unplanned(part.name, str(lack)))
+            if len(unplanned) == len(composed.parts):
+                raise
+    return asked, unplanned
 
 
 def _united(cells: Iterable[Cell]) -> list[Cell]:

@@ -44,11 +44,9 @@ def reasons(
         latest[_place(row.model, row.arm, episode.study, {**before, **episode.axes}, _decode(row.identity))] = row
     found: Counter[str] = Counter()
     for cell in to_run:
-        row = latest.get(
-            _place(cell.model, cell.arm, cell.episode.study, cell.episode.axes, cell.identity.decode),
-        )
-        if row is not None:
-            found[_difference(cell, row, model_identities[cell.model])] += 1
+        known = latest.get(_place(cell.model, cell.arm, cell.episode.study, cell.episode.axes, cell.identity.decode))
+        if known is not None:
+            found[_difference(cell, known, model_identities[cell.model])] += 1
     return found
 
 
