@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.config import Composed, Part
 from orchestrator.config_schema import Exclusion
-from orchestrator.where import predicate
+from orchestrator.where import Levels, predicate
 from workers import arms
 from workers.episode import Episode
 from workers.errors import ConfigError, NotInstalled
@@ -117,14 +117,17 @@ def lay_out(composed: Composed, models: Mapping[str, ModelIdentity]) -> Grid:
     kept: list[Cell] = []
     excluded: list[Excluded] = []
     asked, unplanned = _asked(composed, models)
+    everywhere = _levels([cell for _, cells in asked for cell in cells])
     for part, cells in asked:
-        rest, left_out = _without(cells, part.run.exclude, part.name, is_strict=composed.is_as_filed)
+        of_part = [(one, everywhere if one in composed.run.exclude else _levels(cells)) for one in part.run.exclude]
+        rest, left_out = _without(cells, of_part, part.name, is_strict=composed.is_as_filed)
         kept += rest
         excluded += left_out
     cells = _united(kept)
     if composed.run.parts:
         of_whole = [one for one in composed.run.exclude if any(one not in p.run.exclude for p in composed.parts)]
-        cells, left_out = _without(cells, of_whole, "", is_strict=composed.is_as_filed)
+        at = _levels(cells)
+        cells, left_out = _without(cells, [(one, at) for one in of_whole], "", is_strict=composed.is_as_filed)
         excluded += left_out
     if not cells:
         raise ConfigError("every cell of the grid is excluded; exclude=[] keeps them")
@@ -158,15 +161,21 @@ def _united(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def _without(
-    cells: list[Cell], exclusions: Sequence[Exclusion], part: str, *, is_strict: bool
+    cells: list[Cell], exclusions: Sequence[tuple[Exclusion, Levels]], part: str, *, is_strict: bool
 ) -> tuple[list[Cell], list[Excluded]]:
-    """The cells that no exclusion names, and for each exclusion how many are left out by it first."""
-    levels = _levels(cells)
-    # Where the command line chose other levels, a file may exclude what is not there.
-    known = levels if is_strict else {axis: _Open(names) for axis, names in levels.items()}
+    """The cells that no exclusion names, and for each exclusion how many are left out by it first.
+
+    Args:
+        exclusions: each with the levels that it may name.
+    """
     counted = []
-    for exclusion in exclusions:
-        is_out = predicate(exclusion.where, known)
+    for exclusion, levels in exclusions:
+        # Where the command line chose other levels, a file may exclude what is not there.
+        known = levels if is_strict else {axis: _Open(names) for axis, names in levels.items()}
+        try:
+            is_out = predicate(exclusion.where, known)
+        except ConfigError as error:
+            raise ConfigError(f"{f'grid {part}: ' if part else ''}exclude: {error}") from None
         kept = [cell for cell in cells if not is_out(_axes(cell))]
         counted.append(Excluded(part, exclusion.why, len(cells) - len(kept)))
         cells = kept

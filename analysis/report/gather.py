@@ -83,7 +83,7 @@ def read_page(warehouse: Warehouse) -> Page:
         coverage=_coverage(warehouse),
         asked=_asked(warehouse),
         settings=_settings(warehouse, census),
-        sampled=sampled(warehouse),
+        sampled=[*sampled(warehouse)],
         families=_families(warehouse),
         propositions=_rows(warehouse, "propositions"),
         breaches=_listing(warehouse, "proposition_1", "Intact caches that decided differently", columns.BREACHES),

@@ -138,6 +138,14 @@ def test_an_exclusion_of_the_whole_counts_each_cell_once(tmp_path: Path) -> None
     assert [(one.part, one.num_cells) for one in found.excluded] == [("", 6)]
 
 
+def test_what_the_command_line_excludes_need_not_be_in_every_part(own: Path) -> None:
+    found = grid(own, "+grid=both", "exclude=[{where: {strength: imperative}, why: no time}]")
+    assert {cell.episode.axes["strength"] for cell in found.cells} == {"neutral"}
+    assert [(one.part, one.num_cells) for one in found.excluded] == [("narrow", 0), ("wide", 6)]
+    said = refusal(own, "+grid=both", "exclude=[{where: {strength: imperativ}, why: no time}]")
+    assert said == ("grid narrow: exclude: where: this grid has no strength 'imperativ', did you mean 'imperative'?")
+
+
 def test_two_exclusions_count_no_cell_twice(own: Path) -> None:
     found = grid(
         own, "exclude=[{where: \"kind == 'control'\", why: a}, {where: {arm: [cold, fresh]}, why: b}]", "model=scripted"
