@@ -57,8 +57,8 @@ def show_census(warehouse: Warehouse, out: Console, where: str | None = None) ->
     else:
         _show_settings(warehouse, out, census)
     out.print(coverage_table(warehouse, "coverage_by_model", ("grid", "model")), "\n", sep="")
-    if sampled := _rows(warehouse, "select sum(planned) as planned, sum(done) as done from draws having planned > 0"):
-        _say(out, SAMPLED.format(**sampled[0]))
+    for row in sampled(warehouse):
+        _say(out, SAMPLED.format(**row))
     out.print(Text(_coverage_line(census)))
 
 
@@ -90,6 +90,11 @@ def _say(out: Console, line: str) -> None:
 def mixed_grids(warehouse: Warehouse) -> list[Row]:
     """The grids, as `a, b`, that ask one situation in several ways, so that a count would hold both."""
     return _rows(warehouse, "select distinct grids from mixed_versions order by grids")
+
+
+def sampled(warehouse: Warehouse) -> list[Row]:
+    """One row, `planned` and `done`, where anything sampled is planned; no count of the census holds it."""
+    return _rows(warehouse, "select sum(planned) as planned, sum(done) as done from draws having sum(planned) > 0")
 
 
 def pooled(warehouse: Warehouse) -> list[str]:

@@ -85,7 +85,7 @@ def show_plan(composed: Composed) -> int:
         for path in prepared.store.damaged():
             line = f"damaged: {plain(str(path))}; a run keeps it aside and records its trials again"
             out.print(Text(line), soft_wrap=True)
-    return INCOMPLETE if prepared.blocked else COMPLETE
+    return INCOMPLETE if prepared.blocked or prepared.unplanned else COMPLETE
 
 
 def run(composed: Composed, command: list[str], *, is_quiet: bool) -> int:
@@ -102,7 +102,8 @@ def run(composed: Composed, command: list[str], *, is_quiet: bool) -> int:
     ):
         result = carry_out(prepared, run_id, command, [progress, tracker])
         answers = published(prepared.store)
-        code = COMPLETE if result.is_complete and answers.is_whole else INCOMPLETE
+        is_complete = result.is_complete and answers.is_whole and not prepared.unplanned
+        code = COMPLETE if is_complete else INCOMPLETE
         flips = {f"flips/{arm}": num for arm, num in answers.flips.items()}
         tracker.close(answers.census, flips, exit_code=code)
     if not is_quiet:
@@ -121,12 +122,13 @@ def _say(prepared: Prepared, result: Result, answers: Answers, tracker_folder: P
             print(f"  {count} {status}{hint}, most often: {one_line(reason, 300)}")
     for reason, count in result.missing.most_common():
         print(f"  {count} missing: {plain(reason)}")
+    for line in preview.unplanned(prepared):
+        print(f"  {line}")
     if not answers.is_whole:
         print("  a damaged part was set aside: the same command runs its trials again")
     flips = ", ".join(f"{plain(arm)} {num}" for arm, num in sorted(answers.flips.items()) if num)
-    print(
-        f"flips in the store: {flips or ('none' if answers.num_judged else 'not judged, for want of reference trials')}"
-    )
+    unjudged = "not judged: no attack has a competent cold trial beside it"
+    print(f"flips in the store: {flips or ('none' if answers.num_judged else unjudged)}")
     print(_where_to_look(prepared.store.root))
     if tracker_folder is not None:
         print(f"wandb: {plain(str(tracker_folder))}")

@@ -96,6 +96,9 @@ class Sources:
         name = str(study.get("name") or "") if isinstance(study, DictConfig) else ""
         places = [folder / "study" / name for folder in (CONF, self.folder) if folder is not None and name]
         found = sorted({path.relative_to(place).with_suffix("") for place in places for path in place.glob("*/*.yaml")})
+        for card in found:
+            if not re.fullmatch(r"[\w-]+", card.name):
+                raise ConfigError(f"study/{name}/{card}.yaml: name the file by letters, digits, - and _ alone")
         return [
             f"+study/{name}/{card.parent}@study.texts.{card.parent}.{card.name}={_quoted(card.name)}" for card in found
         ]
@@ -133,7 +136,8 @@ class Sources:
     def _said(self, error: Exception) -> str:
         text = str(error)
         if unknown := re.search(r"Could not override '([^']+)'", text):
-            return self._unknown_key(unknown[1])
+            # A mapping is merged key by key: the cause names the one that is not there.
+            return self._unknown_key(getattr(error.__cause__, "full_key", None) or unknown[1])
         key = re.sub(r"^model_\d+\.", "", getattr(error, "full_key", None) or "")
         if isinstance(error, MissingMandatoryValue):
             return f"{key} is ???: give it a value"

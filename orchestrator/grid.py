@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from orchestrator.config import Composed, Part
 from orchestrator.config_schema import Exclusion
-from orchestrator.where import predicate
+from orchestrator.where import Levels, predicate
 from workers import arms
 from workers.episode import Episode
-from workers.errors import ConfigError
+from workers.errors import ConfigError, NotInstalled
 from workers.identity import IDENTITY_VERSION, Identity, canonical, digest, libraries
 from workers.spec import ModelSpec
 from workers.studies import Study
@@ -68,12 +68,20 @@ class Excluded(NamedTuple):
     num_cells: int
 
 
+class Unplanned(NamedTuple):
+    """A part whose cells cannot be told here, for want of an optional package."""
+
+    part: str
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """What is asked for: the cells, selected or not, and what was left out of them."""
+    """What is asked for: the cells, selected or not, what was left out of them, and the parts that cannot be told."""
 
     cells: list[Cell]
     excluded: tuple[Excluded, ...]
+    unplanned: tuple[Unplanned, ...] = ()
 
 
 def identify(model: ModelSpec, weights: str, blocked: str | None) -> ModelIdentity:
@@ -104,22 +112,42 @@ def lay_out(composed: Composed, models: Mapping[str, ModelIdentity]) -> Grid:
 
     Raises:
         ConfigError: a level, an exclusion or a selection names something that does not exist.
+        NotInstalled: no part can do without an optional package that is not there.
     """
     kept: list[Cell] = []
     excluded: list[Excluded] = []
-    for part in composed.parts:
-        cells = list(_cells(composed.study, part, models))
-        rest, left_out = _without(cells, part.run.exclude, part.name, is_strict=composed.is_as_filed)
+    asked, unplanned = _asked(composed, models)
+    everywhere = _levels([cell for _, cells in asked for cell in cells])
+    for part, cells in asked:
+        of_part = [(one, everywhere if one in composed.run.exclude else _levels(cells)) for one in part.run.exclude]
+        rest, left_out = _without(cells, of_part, part.name, is_strict=composed.is_as_filed)
         kept += rest
         excluded += left_out
     cells = _united(kept)
     if composed.run.parts:
         of_whole = [one for one in composed.run.exclude if any(one not in p.run.exclude for p in composed.parts)]
-        cells, left_out = _without(cells, of_whole, "", is_strict=composed.is_as_filed)
+        at = _levels(cells)
+        cells, left_out = _without(cells, [(one, at) for one in of_whole], "", is_strict=composed.is_as_filed)
         excluded += left_out
     if not cells:
         raise ConfigError("every cell of the grid is excluded; exclude=[] keeps them")
-    return Grid(_selected(composed, cells), tuple(excluded))
+    return Grid(_selected(composed, cells), tuple(excluded), tuple(unplanned))
+
+
+def _asked(
+    composed: Composed, models: Mapping[str, ModelIdentity]
+) -> tuple[list[tuple[Part, list[Cell]]], list[Unplanned]]:
+    """The cells of each part before anything is excluded, and the parts that need what is not installed."""
+    asked = []
+    unplanned = []
+    for part in composed.parts:
+        try:
+            asked.append((part, list(_cells(composed.study, part, models))))
+        except NotInstalled as lack:
+            unplanned.append(Unplanned(part.name, str(lack)))
+            if len(unplanned) == len(composed.parts):
+                raise
+    return asked, unplanned
 
 
 def _united(cells: Iterable[Cell]) -> list[Cell]:
@@ -133,15 +161,21 @@ def _united(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def _without(
-    cells: list[Cell], exclusions: Sequence[Exclusion], part: str, *, is_strict: bool
+    cells: list[Cell], exclusions: Sequence[tuple[Exclusion, Levels]], part: str, *, is_strict: bool
 ) -> tuple[list[Cell], list[Excluded]]:
-    """The cells that no exclusion names, and for each exclusion how many are left out by it first."""
-    levels = _levels(cells)
-    # Where the command line chose other levels, a file may exclude what is not there.
-    known = levels if is_strict else {axis: _Open(names) for axis, names in levels.items()}
+    """The cells that no exclusion names, and for each exclusion how many are left out by it first.
+
+    Args:
+        exclusions: each with the levels that it may name.
+    """
     counted = []
-    for exclusion in exclusions:
-        is_out = predicate(exclusion.where, known)
+    for exclusion, levels in exclusions:
+        # Where the command line chose other levels, a file may exclude what is not there.
+        known = levels if is_strict else {axis: _Open(names) for axis, names in levels.items()}
+        try:
+            is_out = predicate(exclusion.where, known)
+        except ConfigError as error:
+            raise ConfigError(f"{f'grid {part}: ' if part else ''}exclude: {error}") from None
         kept = [cell for cell in cells if not is_out(_axes(cell))]
         counted.append(Excluded(part, exclusion.why, len(cells) - len(kept)))
         cells = kept

@@ -87,7 +87,14 @@ def _of_part(part: str) -> str:
     return f"{plain(part)}: " if part else ""
 
 
+def unplanned(prepared: Prepared) -> Iterator[str]:
+    """A line for each part whose cells cannot be told here."""
+    for part, why in prepared.unplanned:
+        yield f"cannot be planned: {_of_part(part)}{plain(why)}"
+
+
 def _reasons(prepared: Prepared, stale: Counter[str]) -> Iterator[str]:
+    yield from unplanned(prepared)
     for model, reason in prepared.blocked.items():
         yield f"cannot run: {plain(model)}: {plain(reason)}"
     for reason, count in stale.most_common():

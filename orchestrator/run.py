@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from orchestrator import grid, ledger, plan, staleness
 from orchestrator.config import Composed
 from orchestrator.executors import make_executor
-from orchestrator.grid import Cell, Excluded, ModelIdentity
+from orchestrator.grid import Cell, Excluded, ModelIdentity, Unplanned
 from orchestrator.listener import Audience, Listener, Start
 from orchestrator.plan import Planned, Recorded, State, TrialKey
 from orchestrator.schedule import Stop, run
@@ -29,6 +29,7 @@ class Prepared:
     models: dict[str, ModelIdentity]
     cells: list[Cell]
     excluded: tuple[Excluded, ...]
+    unplanned: tuple[Unplanned, ...]
     planned: list[Planned]
     num_errors: int
     """Trials that are recorded as an error and stay so."""
@@ -58,7 +59,7 @@ def prepare(composed: Composed) -> Prepared:
     planned = plan.plan(laid_out.cells, found, blocked, retry_errors=composed.run.retry == "error")
     kept = ((entry.cell.cell_id, entry.draw) for entry in planned if entry.state is State.RECORDED)
     num_errors = sum(found[key].status == "error" for key in kept)
-    return Prepared(composed, store, models, laid_out.cells, laid_out.excluded, planned, num_errors)
+    return Prepared(composed, store, models, laid_out.cells, laid_out.excluded, laid_out.unplanned, planned, num_errors)
 
 
 def why_stale(prepared: Prepared) -> Counter[str]:
@@ -70,7 +71,7 @@ def why_stale(prepared: Prepared) -> Counter[str]:
     texts = {name: model.text for name, model in prepared.models.items()}
     planned = {cell.identity.text for cell in prepared.cells}
     stored = (row for row in ledger.stored(prepared.store, prepared.composed.study.name) if row.identity not in planned)
-    return staleness.reasons(cells.values(), stored, texts)
+    return staleness.reasons(cells.values(), stored, texts, prepared.composed.study.before)
 
 
 @dataclass(frozen=True, slots=True)

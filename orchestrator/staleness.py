@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from orchestrator.grid import Cell
@@ -23,20 +24,29 @@ class Stored(NamedTuple):
     episode: str
 
 
-def reasons(to_run: Iterable[Cell], stored: Iterable[Stored], model_identities: Mapping[str, str]) -> Counter[str]:
+def reasons(
+    to_run: Iterable[Cell],
+    stored: Iterable[Stored],
+    model_identities: Mapping[str, str],
+    before: Mapping[str, Any] = MappingProxyType({}),
+) -> Counter[str]:
     """Reason → cells to run although the store holds a result for the same model, arm, levels and temperature.
 
     The most recently stored result is compared.
 
     Args:
         stored: in the order of recording, without those that still answer a cell of the grid.
+        before: axis → level of the rows that were recorded before there was that axis.
     """
-    latest = {_place(row.model, row.arm, Episode.from_text(row.episode), _decode(row.identity)): row for row in stored}
+    latest = {}
+    for row in stored:
+        episode = Episode.from_text(row.episode)
+        latest[_place(row.model, row.arm, episode.study, {**before, **episode.axes}, _decode(row.identity))] = row
     found: Counter[str] = Counter()
     for cell in to_run:
-        row = latest.get(_place(cell.model, cell.arm, cell.episode, cell.identity.decode))
-        if row is not None:
-            found[_difference(cell, row, model_identities[cell.model])] += 1
+        known = latest.get(_place(cell.model, cell.arm, cell.episode.study, cell.episode.axes, cell.identity.decode))
+        if known is not None:
+            found[_difference(cell, known, model_identities[cell.model])] += 1
     return found
 
 
@@ -44,8 +54,8 @@ _IMPLIED = frozenset(("carried",))
 """Differs only where `branch` does, and in each kind of episode in another way: two reasons of one change."""
 
 
-def _place(model: str, arm: str, episode: Episode, decode: str) -> tuple[Any, ...]:
-    return (model, arm, episode.study, _temperature(decode), *sorted(episode.axes.items()))
+def _place(model: str, arm: str, study: str, axes: Mapping[str, Any], decode: str) -> tuple[Any, ...]:
+    return (model, arm, study, _temperature(decode), *sorted(axes.items()))
 
 
 def _decode(identity: str) -> str:

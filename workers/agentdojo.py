@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from workers.errors import ConfigError, nearest
+from workers.errors import ConfigError, NotInstalled, nearest
 
 PIN = "agentdojo==0.1.35"
 BENCHMARK = "v1"
@@ -33,7 +33,7 @@ def version() -> str:
     """Version of the wheel and of the benchmark in it: results differ between them.
 
     Raises:
-        ConfigError: AgentDojo is not installed.
+        NotInstalled: AgentDojo is not installed.
     """
     _root()
     return f"agentdojo {metadata.version('agentdojo')}, benchmark {BENCHMARK}"
@@ -44,7 +44,8 @@ def goals(suite: str) -> dict[str, str]:
     """Injection task (`injection_task_0`) → what it asks for, in the suite's order.
 
     Raises:
-        ConfigError: AgentDojo is not installed, is another one than the pinned, or has no such suite.
+        NotInstalled: AgentDojo is not installed, or is another one than the pinned.
+        ConfigError: it has no such suite.
     """
     source = _file("default_suites", BENCHMARK, _known(suite), "injection_tasks.py")
     classes = (node for node in ast.parse(source.read_text("utf-8")).body if isinstance(node, ast.ClassDef))
@@ -59,7 +60,7 @@ def passages(suite: str) -> dict[str, str]:
     What an agent's tool returns is such a record; the other vectors in it hold their defaults.
 
     Raises:
-        ConfigError: as `goals`.
+        ConfigError: as `goals`, `NotInstalled` among them.
     """
     folder = ("data", "suites", _known(suite))
     environment = yaml.load(_file(*folder, "environment.yaml").read_text("utf-8"), _loader(_file(*folder, "")))
@@ -160,12 +161,12 @@ def _known(suite: str) -> str:
 def _root() -> Path:
     found = importlib.util.find_spec("agentdojo")
     if found is None or not found.submodule_search_locations:
-        raise ConfigError(f"AgentDojo is not installed: pip install --no-deps {PIN}")
+        raise NotInstalled(f"AgentDojo is not installed: pip install --no-deps {PIN}")
     return Path(found.submodule_search_locations[0])
 
 
 def _file(*parts: str) -> Path:
     path = _root().joinpath(*parts)
     if not path.exists():
-        raise ConfigError(f"AgentDojo {metadata.version('agentdojo')} has no {'/'.join(parts)}: install {PIN}")
+        raise NotInstalled(f"AgentDojo {metadata.version('agentdojo')} has no {'/'.join(parts)}: install {PIN}")
     return path

@@ -2,6 +2,7 @@
 
 ResidueError                 the user can mend it: printed as one line, never a traceback
 ├── ConfigError              a key, a value or a text is wrong; nothing has run
+│   └── NotInstalled         an optional package is not there; what needs it cannot be planned
 ├── ModelError               a model cannot be found, read or loaded
 ├── TemplateError            a chat template cannot render the episode faithfully
 ├── SessionError             a session is unknown, or not where the call needs it to be
@@ -26,6 +27,10 @@ class ResidueError(Exception):
 
 class ConfigError(ResidueError):
     """The configuration asks for something that does not exist or makes no sense."""
+
+
+class NotInstalled(ConfigError):
+    """What is asked for needs an optional package that is not there; the rest of a union of grids does not."""
 
 
 class ModelError(ResidueError):

@@ -131,6 +131,10 @@ class Decode(Spec):
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
 
+LEAST_TEMPERATURE = 0.001
+"""Logits divided by less than that end in infinities, which tie."""
+
+
 class DecodeSpec(Spec):
     """How a study's trials are decoded. Each temperature is a level of its own; a greedy cell has one draw."""
 
@@ -149,7 +153,9 @@ class DecodeSpec(Spec):
     def _levels_differ(cls, levels: tuple[float, ...]) -> tuple[float, ...]:
         if not levels or len(set(levels)) < len(levels):
             raise ValueError("should name at least one temperature, and none twice")
-        return levels
+        if any(0 < level < LEAST_TEMPERATURE for level in levels):
+            raise ValueError(f"should be 0, which is greedy, or at least {LEAST_TEMPERATURE}")
+        return tuple(abs(level) for level in levels)  # -0.0 would be another cell than 0.0
 
     @model_validator(mode="after")
     def _draws_differ(self) -> Self:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from analysis.census import SETTING, mixed_grids, rank
+from analysis.census import SETTING, mixed_grids, rank, sampled
 from analysis.report import columns, heat
 from analysis.report.tables import Column, Row, Table, flat, key
 from analysis.report.worked import WorkedCell, worked_cells
@@ -55,6 +55,8 @@ class Page:
     coverage: list[Table]
     asked: list[Table]
     settings: list[Setting]
+    sampled: list[Row]
+    """One row where trials are planned that were not decoded greedily, `planned` and `done`."""
     families: list[Table]
     propositions: list[Row]
     breaches: Table
@@ -81,6 +83,7 @@ def read_page(warehouse: Warehouse) -> Page:
         coverage=_coverage(warehouse),
         asked=_asked(warehouse),
         settings=_settings(warehouse, census),
+        sampled=[*sampled(warehouse)],
         families=_families(warehouse),
         propositions=_rows(warehouse, "propositions"),
         breaches=_listing(warehouse, "proposition_1", "Intact caches that decided differently", columns.BREACHES),

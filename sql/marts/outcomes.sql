@@ -9,9 +9,9 @@ with asked as (
 -- An episode is competent by its cold trial, whichever arms are missing; where two questions of one episode differ,
 -- a missing trial does not say which of them is its own.
 episodes as (
-    select study, model, episode_id, draw, bool_and(is_competent) as is_competent
+    select study, model, episode_id, temperature, draw, bool_and(is_competent) as is_competent
     from trials
-    group by study, model, episode_id, draw
+    group by study, model, episode_id, temperature, draw
     having bool_and(is_competent) = bool_or(is_competent)
 )
 
@@ -34,4 +34,4 @@ from asked
 left join trials on asked.cell_id = trials.cell_id and asked.draw = trials.draw
 left join episodes
     on asked.study = episodes.study and asked.model = episodes.model and asked.episode_id = episodes.episode_id
-    and asked.draw = episodes.draw
+    and asked.temperature = episodes.temperature and asked.draw = episodes.draw

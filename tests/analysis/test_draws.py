@@ -63,3 +63,12 @@ def test_missing_draws_are_covered_and_temperatures_are_apart(builder):
 def test_a_greedy_trial_is_no_draw(builder):
     builder.store(*builder.episode(flips=True))
     assert builder.rows("from draws") == []
+
+
+def test_what_a_greedy_cold_trial_did_says_nothing_of_a_missing_draw(builder):
+    greedy = builder.episode()
+    missing = builder.episode(**SAMPLED)
+    builder.run([*greedy, *missing])
+    builder.record(*greedy)
+    found = builder.rows("from draws")
+    assert {(row["missing"], row["num_competent"], row["num_competence_known"]) for row in found} == {(1, 0, 0)}

@@ -44,6 +44,7 @@ def refusal(*overrides: str, config_dir: Path | None = None) -> str:
         ("study.levels.vehicle=[tool_retrun]", "'tool_return'"),
         ("study.levels.vehicl=[tool_return]", "'vehicle'"),
         ("study.txets.task=x", "'texts'"),
+        ("study.gates.rbac.may={sent_message:[x]}", "'send_message'"),
         ("+study.txets=1", "'texts'"),
         ("+executor.adress=auto", "'address'"),
         (f"{EFFECT}.task={{artefact}} please", "'artifact'"),

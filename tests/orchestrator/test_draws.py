@@ -12,6 +12,7 @@ from orchestrator.plan import MOST_TRIALS, Planned, Recorded, State, blocks, pla
 from orchestrator.staleness import Stored, reasons
 from tests.orchestrator.unions import grid, write_all
 from workers.block import Work
+from workers.errors import ConfigError
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def test_each_temperature_is_a_cell_of_its_own(own: Path) -> None:
 def test_the_number_of_draws_is_not_part_of_the_id_and_the_seed_of_a_greedy_cell_neither(own: Path) -> None:
     once, more, other = (
         {cell.cell_id: cell.temperature for cell in grid(own, "+grid=sampled", *overrides).cells}
-        for overrides in ((), ("study.decode.num_draws=50",), ("++study.decode.seed=7",))
+        for overrides in ((), ("study.decode.num_draws=50",), ("study.decode.seed=7",))
     )
     assert once == more
     assert {once[name] for name in once.keys() & other.keys()} == {0.0}
@@ -93,3 +94,21 @@ def test_a_greedy_result_is_no_stale_form_of_a_sampled_one(own: Path) -> None:
     texts = {model.name: "{}" for model in config.load(["model=scripted"]).models}
     assert not reasons(sampled, stored(greedy), texts)
     assert set(reasons(longer, stored(sampled), texts).values()) == {36}
+
+
+@pytest.mark.parametrize("temperature", ["1e-320", "0.0001", "[0,1e-9]"])
+def test_a_temperature_so_low_that_logits_overflow_is_refused(own: Path, temperature: str) -> None:
+    with pytest.raises(ConfigError, match=r"should be 0, which is greedy, or at least 0\.001"):
+        grid(own, "model=scripted", f"study.decode.temperature={temperature}")
+
+
+def test_a_negative_zero_is_zero(own: Path) -> None:
+    plain, negative = (
+        grid(own, "model=scripted", f"study.decode.temperature={level}").cells for level in ("0.0", "-0.0")
+    )
+    assert [cell.cell_id for cell in plain] == [cell.cell_id for cell in negative]
+
+
+def test_the_seed_can_be_said_as_any_other_key(own: Path) -> None:
+    cells = grid(own, "+grid=few_draws", "study.decode.seed=7").cells
+    assert all('"seed":7' in cell.identity.decode for cell in cells)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections import Counter
 from itertools import groupby
@@ -13,6 +14,7 @@ from orchestrator import config, ledger
 from orchestrator.grid import Cell
 from orchestrator.plan import blocks, plan
 from tests.orchestrator.unions import grid, laid_out, write, write_all
+from workers import agentdojo
 from workers.errors import ConfigError
 
 
@@ -136,6 +138,14 @@ def test_an_exclusion_of_the_whole_counts_each_cell_once(tmp_path: Path) -> None
     assert [(one.part, one.num_cells) for one in found.excluded] == [("", 6)]
 
 
+def test_what_the_command_line_excludes_need_not_be_in_every_part(own: Path) -> None:
+    found = grid(own, "+grid=both", "exclude=[{where: {strength: imperative}, why: no time}]")
+    assert {cell.episode.axes["strength"] for cell in found.cells} == {"neutral"}
+    assert [(one.part, one.num_cells) for one in found.excluded] == [("narrow", 0), ("wide", 6)]
+    said = refusal(own, "+grid=both", "exclude=[{where: {strength: imperativ}, why: no time}]")
+    assert said == ("grid narrow: exclude: where: this grid has no strength 'imperativ', did you mean 'imperative'?")
+
+
 def test_two_exclusions_count_no_cell_twice(own: Path) -> None:
     found = grid(
         own, "exclude=[{where: \"kind == 'control'\", why: a}, {where: {arm: [cold, fresh]}, why: b}]", "model=scripted"
@@ -169,3 +179,21 @@ def test_the_recorded_configuration_holds_every_part(own: Path) -> None:
     snapshot = json.loads(json.dumps(ledger.snapshot(config.load(["parts=[narrow,lean]"], own))))
     assert snapshot["study"]["narrow"]["study"]["arms"] == ["stale", "cold"]
     assert snapshot["study"]["lean"]["exclude"][0]["why"] == "controls are elsewhere"
+
+
+def test_a_part_that_needs_what_is_not_installed_is_named_and_the_others_are_planned(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    agentdojo.goals.cache_clear()
+    agentdojo.passages.cache_clear()
+    found = grid(own, "parts=[narrow,agentdojo]")
+    assert ids(found.cells) == ids(grid(own, "+grid=narrow").cells)
+    ((part, why),) = found.unplanned
+    assert (part, why) == ("agentdojo", "AgentDojo is not installed: pip install --no-deps agentdojo==0.1.35")
+    assert why in refusal(own, "+grid=agentdojo")
+    assert why in refusal(own, "parts=[agentdojo]")
+
+
+def test_where_everything_is_installed_every_part_is_planned(own: Path) -> None:
+    assert not grid(own, "+grid=both").unplanned

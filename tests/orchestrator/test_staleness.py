@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from orchestrator import config
 from orchestrator.grid import Cell, expand, identify
 from orchestrator.staleness import Stored, reasons
+from workers.episode import Episode
+from workers.identity import Identity
+from workers.studies.rollback import STUDY
 
 EFFECT = "study.texts.effects.send_message"
 
@@ -55,3 +60,23 @@ def _against(override: str, weights: str) -> tuple[list[Cell], list[Stored], dic
 def test_a_cell_that_never_ran_is_not_stale() -> None:
     cells, texts = grid()
     assert not reasons(cells, [], texts)
+
+
+def test_a_result_of_before_an_axis_is_told_from_one_of_another_level() -> None:
+    cells, texts = grid()
+    older = [
+        row._replace(episode=_without_content(row.episode), identity=_other(row.identity))
+        for row in stored(cells, texts)
+    ]
+    found = reasons(cells, older, texts, STUDY.before)
+    assert set(found.values()) == {len(cells)}
+    assert not reasons(cells, older, texts, {"content": "somebody's"})
+
+
+def _without_content(episode: str) -> str:
+    found = Episode.from_text(episode)
+    return replace(found, axes={name: level for name, level in found.axes.items() if name != "content"}).text
+
+
+def _other(identity: str) -> str:
+    return Identity.from_text(identity)._replace(study="rollback/1").text

@@ -80,6 +80,8 @@ def test_a_two_step_rule_is_confirmed_before_the_task() -> None:
         ("study.texts.policies.allowlist.text='Only {authorized}'", "did you mean 'authorised'"),
         ("+study.texts.policies.allowlist.turns=[{role: user, text: Yes}]", "by turns"),
         ("+study.texts.policies.allowlist.turns=[{role: tool, text: Yes}]", "'user' or 'assistant'"),
+        ("study.texts.policies.allowlist.text=' '", "study.texts.policies.allowlist.text is blank"),
+        ("study.texts.system='You are {persona}.'", "study.texts.system does not say {policy}"),
         ("study.levels.policy=[alowlist]", "did you mean 'allowlist'"),
         ("study.levels.content=[agentdojo]", "study.levels.content: unknown level 'agentdojo'"),
     ],
@@ -89,6 +91,20 @@ def test_a_rule_that_could_not_be_broken_or_kept_is_refused(override: str, said:
         episodes(override)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("study.texts.guard=''", "study.texts.guard is blank"),
+        ("study.texts.system='{policy}'", "study.texts.system does not say {guard}"),
+    ],
+)
+def test_a_guard_that_no_arm_would_be_told_is_refused_where_it_is_on(override: str, said: str) -> None:
+    assert episodes(override)
+    with pytest.raises(ConfigError) as caught:
+        episodes(override, "study.levels.guard=[false,true]")
+    assert said in str(caught.value)
 
 
 def test_the_guard_is_in_every_arm_of_its_episodes_and_in_no_other(engine: NullEngine) -> None:
@@ -183,6 +199,16 @@ def test_a_broken_card_is_one_line_that_names_its_place(tmp_path: Path, line: st
         episodes("study.levels.effect_type=[book_room]", folder=tmp_path)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["book room", "book.room", "a,b"])
+def test_a_card_whose_name_is_no_key_is_one_line(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "study" / "rollback" / "effects"
+    folder.mkdir(parents=True)
+    (folder / f"{name}.yaml").write_text(MINE)
+    with pytest.raises(ConfigError) as caught:
+        episodes(folder=tmp_path)
+    assert f"effects/{name}.yaml: name the file by letters" in str(caught.value)
 
 
 def test_the_default_episodes_say_what_the_readmes_figures_rest_on() -> None:

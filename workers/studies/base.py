@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from workers.schema import Column
@@ -53,6 +53,8 @@ class Study:
     spec: type[Any]
     """A `workers.spec.Spec` that is also a `StudySpec`."""
     judge: Judge
+    before: Mapping[str, Any] = field(default_factory=dict)
+    """Axis → level of the rows that were recorded before there was that axis."""
 
     @property
     def columns(self) -> tuple[Column, ...]:

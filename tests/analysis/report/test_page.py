@@ -69,6 +69,18 @@ def test_an_empty_store_is_a_page_too(builder, page):
     assert [at.text for at in seen.find("span", data_count="proposition_1")] == ["0"]
 
 
+def test_sampled_trials_are_named_where_the_greedy_ones_are_counted(builder, page):
+    builder.store(*builder.episode(), *builder.episode(temperature=0.7, decode="sampled"))
+    assert "Sampled trials, 4 done of 4, are in no table of the census" in page(builder).text
+
+
+def test_a_store_of_sampled_trials_alone_is_not_said_to_be_empty(builder, page):
+    builder.store(*builder.episode(temperature=0.7, decode="sampled"))
+    seen = page(builder).text
+    assert "No greedy trial is planned in this store yet." in seen
+    assert "Sampled trials, 4 done of 4" in seen
+
+
 def test_coverage_comes_first_and_shows_what_is_missing_and_why(full, full_html):
     seen = parse(full_html)
     assert next(at.attributes["id"] for at in seen.find("section")) == "coverage"

@@ -15,4 +15,5 @@ STUDY = Study(
     reference="cold",
     spec=RollbackSpec,
     judge=RollbackJudge(),
+    before={"content": "ours"},
 )

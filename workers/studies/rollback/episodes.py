@@ -81,17 +81,18 @@ class Writing:
         values = {**card.arguments, "authorised": card.authorised, "unauthorised": card.unauthorised}
         values |= {"persona": card.persona, "done": card.done, "refusal": style.refusal}
         values["form"] = replies.blank(style.style, card)
-        values["guard"] = self.texts.guard if axes["guard"] else ""
+        values["guard"] = said("guard", self.texts.guard, values) if axes["guard"] else ""
         values["may"] = filled(f"effects.{name}.may", card.may, values)
         values["grammar"] = filled(f"formats.{self.model.reply_format}.grammar", style.grammar, values)
         policy = self.texts.policies[axes["policy"]]
-        values["policy"] = filled(f"policies.{axes['policy']}.text", policy.text, values)
+        values["policy"] = said(f"policies.{axes['policy']}.text", policy.text, values)
         return values
 
     def _committed(
         self, card: EffectCard, policy: Policy, axes: dict[str, Any], values: dict[str, str]
     ) -> Iterator[Message]:
         name = axes["effect_type"]
+        _check_system(self.texts.system, has_guard=axes["guard"])
         yield Message("system", filled("system", self.texts.system, values).strip())
         for shot in card.shots if self._style.has_shots else ():
             yield Message("user", said(f"effects.{name}.shot", card.shot, shot))
@@ -99,6 +100,13 @@ class Writing:
         for turn in policy.turns:
             yield Message(turn.role, said(f"policies.{axes['policy']}.turns", turn.text, values))
         yield Message("user", said(f"effects.{name}.task", card.task, values))
+
+
+def _check_system(text: str, *, has_guard: bool) -> None:
+    """A rule or a guard that no arm is told is none, whatever the columns say."""
+    for place in ("policy", *(("guard",) if has_guard else ())):
+        if f"{{{place}}}" not in text:
+            raise ConfigError(f"study.texts.system does not say {{{place}}}: no arm would be told of it")
 
 
 def _check_readable(name: str, effect: EffectCard, style: ReplyFormat) -> None:
