@@ -150,17 +150,22 @@ class Bench:
         """Have the decision read from the state, once it holds the delta: fed as the surface does it.
 
         Raises:
-            IsolationError: the surface decides on another state than the one that was measured.
+            IsolationError: the surface decides on another state than the one that was measured, or not just once.
         """
+        found: list[Read] = []
 
         def read_same(state: Handle) -> Read:
             if state is not handle:
                 raise IsolationError("state_swapped", "the decision is read from another state than was prepared")
-            return read(state)
+            found.append(read(state))
+            return found[-1]
 
         aborted, self._aborted = self._aborted, None
         if aborted is not None and aborted.state is handle:
-            return aborted.decide(read_same)
+            aborted.decide(read_same)
+            if len(found) != 1:
+                raise IsolationError("not_decided_once", f"the decision is read {len(found)} times")
+            return found[0]
         if not is_one_pass:
             self.engine.feed(handle, self.split.delta_ids)
         return read(handle)
@@ -199,10 +204,17 @@ class Bench:
 
     def reprefilled(self, ids: Sequence[int]) -> Handle:
         """As `prefilled`, where the pass is the abort's restore: it counts as recomputed work."""
+        made: list[Handle] = []
 
         def restore(_: Held) -> Handle:
             self.cost.recomputed_tokens += len(ids)
             with _timed(self.cost, "restore_ms"):
-                return self.prefilled(ids)
+                made.append(self.prefilled(ids))
+            return made[-1]
 
-        return self._abort(self._session(), restore)
+        session = self._session()
+        state = self._abort(session, restore)
+        if state not in made:
+            # A session that nobody looked at yet: what it holds tells what the state descends from.
+            self._noted(session.held)
+        return state

@@ -148,7 +148,14 @@ class SessionApp:
         """
         found, branch, _ = self._branched(name, "abort")
         restore = self._restore(how, found.transcript) if isinstance(how, Mode) else how
-        found.state = restore(branch)
+        if not callable(restore):
+            raise SessionError(
+                f"session {name!r} cannot be aborted by {how!r}: give a Mode, or what restores the cache"
+            )
+        state = restore(branch)
+        if state is None:
+            raise SessionError(f"what restores session {name!r} gives no cache back")
+        found.state = state
         found.branch = found.pending = None
         held = found.state.ledger
         found.stray = slice(_common_prefix(held, found.transcript.ids), len(held))

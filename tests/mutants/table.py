@@ -549,4 +549,34 @@ MUTANTS = (
         "text = ','.join(map(str, ids))",
         ("tests/workers/test_pages.py::test_what_a_request_reuses_is_a_prefix_of_it",),
     ),
+    # A full device
+    Mutant(
+        "a full device: a crop that runs out of memory reads as unsupported",
+        CACHE,
+        "with memory_errors():\n                cropped.crop",
+        "if True:\n                cropped.crop",
+        (ENGINE + "test_memory.py::test_a_device_that_fills_up_in_any_call_makes_no_trial_an_error_or_unsupported",),
+    ),
+    Mutant(
+        "a full device: measuring Layer 1 runs out of memory and reads as an error",
+        CAUSAL,
+        "@memory_errors()\n    def distance",
+        "def distance",
+        (ENGINE + "test_memory.py::test_a_device_that_fills_up_in_any_call_makes_no_trial_an_error_or_unsupported",),
+    ),
+    # The abort that starts over, and the one decision
+    Mutant(
+        "crossed classes: a checkpoint in the place of a new pass, where nobody looked at the session yet",
+        BENCH,
+        "if state not in made:",
+        "if False:",
+        (SURFACES + "test_an_application_that_restores_its_checkpoint_where_it_should_start_over",),
+    ),
+    Mutant(
+        "a decision that is read twice, or not at all",
+        BENCH,
+        "if len(found) != 1:",
+        "if False:",
+        (SURFACES + "test_an_application_that_decides_twice", SURFACES + "test_an_application_that_decides_nothing"),
+    ),
 )

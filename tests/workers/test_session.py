@@ -140,6 +140,8 @@ MISUSES: dict[str, tuple[str, Callable[[SessionApp, Steps], object]]] = {
         "has an open branch: commit or abort it",
         lambda app, steps: app.decide("desk", steps.finalize, id),
     ),
+    "abort by the name of a mode": ("by 'keep': give a Mode", lambda app, _: app.abort("desk", "keep")),  # type: ignore[arg-type]
+    "abort that gives nothing back": ("gives no cache back", lambda app, _: app.abort("desk", lambda held: None)),  # type: ignore[arg-type, return-value]
 }
 
 

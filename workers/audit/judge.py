@@ -37,9 +37,13 @@ def audit(factory: Factory, engine: Engine, episodes: Iterable[Episode], *, max_
         max_new_tokens: budget of a reply.
 
     Raises:
-        ConfigError: there is no episode.
+        ConfigError: there is no episode or no budget, or what should make sessions or ids does not.
         IsolationError, TemplateError: the chat template cannot render an episode faithfully.
     """
+    if not callable(factory):
+        raise ConfigError(f"sessions are made by calling their class, not by a {type(factory).__name__}")
+    if max_new_tokens < 1:
+        raise ConfigError(f"max_new_tokens={max_new_tokens}: a reply takes at least one")
     oracle = Oracle(engine, max_new_tokens)
     verdicts = tuple(_judged(factory, oracle, episode) for episode in episodes)
     if not verdicts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from workers.audit.session import Audited, Ids, Look
+from workers.audit.session import Audited, Ids, Look, as_ids
 
 if TYPE_CHECKING:
     from workers.engine import Decoded, Engine, Handle
@@ -39,7 +39,7 @@ class Oracle:
         """
         told = _asked(session, "tokens")
         cache = _asked(session, "cache")
-        look = Look(told=None if told is None else tuple(int(token) for token in told))
+        look = Look(told=None if told is None else as_ids(told, "tokens"))
         if cache is None or not self._reads(cache):
             return look
         return Look(look.told, is_shown=True, shown=self._built_over(cache, contexts))

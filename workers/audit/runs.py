@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from workers.audit.oracle import Oracle
-from workers.audit.session import Audited, Factory, Ids, Look, Run
+from workers.audit.session import Audited, Factory, Ids, Look, Run, as_ids
 from workers.split import Split
 
 
@@ -60,7 +60,7 @@ class Stage:
 
     def _decide(self, session: Audited, parts: Split) -> Ids:
         reply = session.decide(list(parts.delta_ids), self.oracle.max_new_tokens)
-        return tuple(int(token) for token in reply)
+        return as_ids(reply, "decide")
 
     def _decided(self, session: Audited, parts: Split) -> tuple[Look, Ids, Look]:
         held = self.oracle.look(session, list(self._contexts(parts, ())))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from operator import index
+from typing import Any, Protocol
+
+from workers.errors import ConfigError
 
 Ids = tuple[int, ...]
 
@@ -62,6 +65,19 @@ class Look:
     def is_known(self) -> bool:
         """Whether it says anything at all."""
         return self.is_shown or self.told is not None
+
+
+def as_ids(found: Any, method: str) -> Ids:
+    """What a session's method gave, as ids.
+
+    Raises:
+        ConfigError: it is no sequence of token ids.
+    """
+    try:
+        return tuple(index(token) for token in found)
+    except TypeError as fault:
+        kind = type(found).__name__
+        raise ConfigError(f"the session's {method}() gives a {kind}, not a flat sequence of token ids") from fault
 
 
 Looking = Callable[[Audited, Ids], Look]

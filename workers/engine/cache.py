@@ -119,7 +119,8 @@ class CacheKind:
         # crop walks the layers and may raise half-way, so it never runs on the original.
         cropped = fork(cache)
         try:
-            cropped.crop(num_kept - num_tokens)
+            with memory_errors():
+                cropped.crop(num_kept - num_tokens)
         except RuntimeError as error:
             raise Unsupported(f"a {self.family} cache cannot be cropped here: {error}") from error
         # What crop leaves is a view: the dropped tokens are still in its storage until the rest is copied out.

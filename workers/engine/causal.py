@@ -19,6 +19,7 @@ from workers.engine.chat import Chat
 from workers.engine.choice import Choice
 from workers.engine.handle import CacheHandle, owned
 from workers.engine.masking import PROVEN_ATTENTION, clipped, joined
+from workers.engine.memory import memory_errors
 from workers.engine.passes import Passes, known, queue
 from workers.engine.proofs import PROBE, PROBE_TOKENS, MaskTrial, continues, refuses
 from workers.episode import Message
@@ -71,6 +72,7 @@ class CausalEngine(Passes):
         """Make sure that no rotary switch lies between the two lengths."""
         self._rope.check_span(shortest, longest)
 
+    @memory_errors()
     def prefill(self, ids: Sequence[int], *, records_past: bool = False) -> Handle:
         """A new cache filled by one pass over `ids`."""
         cache = self._kind.new_recording() if records_past else self._kind.new()
@@ -78,6 +80,7 @@ class CausalEngine(Passes):
         self.feed(handle, ids)
         return handle
 
+    @memory_errors()
     def feed(self, handle: Handle, ids: Sequence[int]) -> None:
         """Append `ids` to the handle's cache, in place, and check the ledger."""
         if not ids:
@@ -98,10 +101,12 @@ class CausalEngine(Passes):
             self._once(path, other._prove_path)
         return other
 
+    @memory_errors()
     def fork(self, handle: Handle) -> Handle:
         """A copy that shares no storage with `handle`."""
         return self._fork(owned(handle, self._owner))
 
+    @memory_errors()
     def crop(self, handle: Handle, length: int) -> Handle:
         """A new handle holding the first `length` tokens, whose logits are unknown until it is fed."""
         mine = self._looked_at(handle)
@@ -113,6 +118,7 @@ class CausalEngine(Passes):
         hidden = clipped(mine.hidden, length)
         return self._derived(mine, cropped, ids=mine.ids[:length], logits=None, hidden=hidden)
 
+    @memory_errors()
     def mask(self, handle: Handle, start: int, stop: int) -> Handle:
         """A new handle in which `start` to `stop` get no attention, whose logits are unknown until it is fed."""
         mine = self._looked_at(handle)
@@ -123,16 +129,19 @@ class CausalEngine(Passes):
         self._once("mask", self._prove_mask)
         return self._hidden(mine, start, stop)
 
+    @memory_errors()
     def digest(self, handle: Handle) -> str:
         """Hash of the cache's bytes, the ledger and the mask."""
         mine = self._looked_at(handle)
         return kv.digest(mine.cache, (mine.ids, mine.hidden))
 
+    @memory_errors()
     def shares_storage(self, handle: Handle, other: Handle) -> bool:
         """Whether any state tensor of the two lies in the same memory."""
         ours, theirs = self._looked_at(handle), self._looked_at(other)
         return not kv.storages(ours.cache).isdisjoint(kv.storages(theirs.cache))
 
+    @memory_errors()
     def distance(self, handle: Handle, reference: Handle) -> float | None:
         """Largest over tensors of max|a−b| / max|b|; None where lengths or masks differ."""
         ours, theirs = self._looked_at(handle), self._looked_at(reference)
@@ -140,6 +149,7 @@ class CausalEngine(Passes):
             return None
         return kv.distance(ours.cache, theirs.cache)
 
+    @memory_errors()
     def decode(self, handle: Handle, max_new_tokens: int, stream: Stream | None = None) -> Decoded:
         """The reply after the last fed token; the handle is consumed."""
         mine = owned(handle, self._owner)
@@ -148,6 +158,7 @@ class CausalEngine(Passes):
         text = self._chat.text(choice.ids, keeps_special=False)
         return Decoded(choice.ids, text, "eos" if choice.is_ended else "budget", min(choice.margins))
 
+    @memory_errors()
     def score(self, handle: Handle, text: str) -> float:
         """Log-probability (nats) of `text` as the continuation; the handle is not touched."""
         mine = owned(handle, self._owner)

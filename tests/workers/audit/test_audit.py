@@ -166,3 +166,30 @@ def test_the_result_prints_a_row_an_episode_and_a_verdict(tiny: Engine, two: Seq
 def test_an_audit_needs_an_episode(tiny: Engine) -> None:
     with pytest.raises(ConfigError, match="no episode"):
         audit(their.of(their.Kept, tiny), tiny, [])
+
+
+@pytest.mark.parametrize(
+    ("method", "gives", "kind"),
+    [
+        ("decide", "SEND it", "str"),
+        ("decide", None, "NoneType"),
+        ("decide", [[1, 2]], "list"),
+        ("decide", [1.5], "list"),
+        ("tokens", "SEND it", "str"),
+        ("tokens", 5, "int"),
+    ],
+)
+def test_what_is_no_sequence_of_ids_is_refused_in_one_line(
+    tiny: Engine, two: Sequence[Episode], monkeypatch: pytest.MonkeyPatch, method: str, gives: object, kind: str
+) -> None:
+    monkeypatch.setattr(their.Checkpoint, method, lambda *args: gives)
+    with pytest.raises(ConfigError, match=rf"the session's {method}\(\) gives a {kind}, not a flat sequence"):
+        audit(their.of(their.Checkpoint, tiny), tiny, two[:1])
+
+
+def test_what_makes_no_session_and_a_reply_without_a_token_are_refused(tiny: Engine, two: Sequence[Episode]) -> None:
+    session = their.of(their.Checkpoint, tiny)
+    with pytest.raises(ConfigError, match="by calling their class, not by a Checkpoint"):
+        audit(session(), tiny, two)
+    with pytest.raises(ConfigError, match="max_new_tokens=0"):
+        audit(session, tiny, two, max_new_tokens=0)

@@ -213,6 +213,46 @@ def test_an_application_that_shows_a_restored_state_and_decides_on_another(
     assert other_statuses(rows, *SHARING, "fresh") == {"done"}
 
 
+@pytest.mark.parametrize("isolation", ["class", "strict"])
+def test_an_application_that_restores_its_checkpoint_where_it_should_start_over(
+    engine: NullEngine, work: Work, monkeypatch: pytest.MonkeyPatch, isolation: str
+) -> None:
+    """Its tokens and its one pass are those of a new state; only what it descends from tells it."""
+
+    def abort(session: AppSession, restore: Restore) -> AppAborted:
+        return honest(session, lambda held: session.app._engine.fork(held.committed))
+
+    monkeypatch.setitem(surfaces._registry(), "session_app", Broken(abort))
+    assert_refused(run(engine, on(work, "session_app"), isolation)["fresh"], "class_crossed")
+
+
+def deciding(monkeypatch: pytest.MonkeyPatch, engine: NullEngine, work: Work, decide: Callable[..., Any]) -> None:
+    """Every arm that aborts a session is refused by how often its decision is read."""
+
+    def abort(session: AppSession, restore: Restore) -> AppAborted:
+        aborted = honest(session, restore)
+        aborted.__class__ = type("Deciding", (AppAborted,), {"decide": decide})
+        return aborted
+
+    rows = rows_of(monkeypatch, engine, work, abort)
+    for arm in (*SHARING, "fresh"):
+        assert_refused(rows[arm], "not_decided_once")
+    assert other_statuses(rows, *SHARING, "fresh") == {"done"}
+
+
+def test_an_application_that_decides_twice(engine: NullEngine, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    def twice(aborted: AppAborted, read: Callable[[Handle], Read]) -> Read:
+        first = AppAborted.decide(aborted, read)
+        read(aborted.state)
+        return first
+
+    deciding(monkeypatch, engine, work, twice)
+
+
+def test_an_application_that_decides_nothing(engine: NullEngine, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    deciding(monkeypatch, engine, work, lambda aborted, read: [])
+
+
 def test_an_application_that_works_on_what_it_holds(
     engine: NullEngine, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
