@@ -1,4 +1,4 @@
-"""`python -m analysis`: census, coverage, checks, tables, sql, query, report, seal, verify, publish."""
+"""`python -m analysis`: census, coverage, checks, tables, sql, query, cost, report, seal, verify, publish."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from analysis import cost
 from analysis.census import census_query, coverage_table, pooled, show_census
 from analysis.errors import AnalysisError, nearest
 from analysis.formats import FORMATS, joined, write
@@ -26,6 +27,7 @@ COMMANDS = {
     "tables": "the views, each with its grain and the question it answers",
     "sql": "answer one query over the views",
     "query": "print one view",
+    "cost": "what restores took, t(n) fitted to them, a transaction-local restore beside a global flush",
     "report": "write one HTML page: coverage, census, isolation and every flip beside its clean arms",
     "seal": "write <store>/seal.json: SHA-256 of what every honest repetition gives again, by model and altogether",
     "verify": "hold the store to a seal; what differs is named (exit code 3)",
@@ -97,6 +99,8 @@ def parser() -> Parser:
             command.add_argument("query", help='one query, such as "from trials where is_flip"')
         if name == "query":
             command.add_argument("view", help="a view's name, see `tables`")
+        if name == "cost":
+            cost.add_arguments(command)
         if name == "verify":
             command.add_argument("--seal", metavar="FILE", help="the seal (default: seal.json in the store)")
         if name == "report":
@@ -110,6 +114,9 @@ def run(asked: argparse.Namespace) -> int:
         return _tables()
     if asked.command == "publish":
         print(neutral(str(publish(asked.store))))
+        return OK
+    if asked.command == "cost":
+        cost.show_cost(asked)
         return OK
     with connect(asked.store) as warehouse:
         if asked.command == "checks":

@@ -43,9 +43,11 @@ class Shared(NamedTuple):
 
 
 @contextmanager
-def _timed(cost: Cost, name: str) -> Iterator[None]:
+def _timed(engine: Engine, cost: Cost, name: str) -> Iterator[None]:
+    engine.wait()
     start = time.perf_counter()
     yield
+    engine.wait()
     setattr(cost, name, getattr(cost, name) + 1000 * (time.perf_counter() - start))
 
 
@@ -137,7 +139,7 @@ class Bench:
         session = self._watched(session or self._session())
 
         def handler(held: Held) -> Handle:
-            with _timed(self.cost, "restore_ms"):
+            with _timed(self.engine, self.cost, "restore_ms"):
                 return restore(held)
 
         return self._abort(session, handler)
@@ -199,7 +201,7 @@ class Bench:
     def prefilled(self, ids: Sequence[int]) -> Handle:
         """A new cache from one pass over `ids`, sharing nothing."""
         self.cost.prefill_tokens += len(ids)
-        with _timed(self.cost, "prefill_ms"):
+        with _timed(self.engine, self.cost, "prefill_ms"):
             return self.engine.prefill(ids)
 
     def reprefilled(self, ids: Sequence[int]) -> Handle:
@@ -208,7 +210,7 @@ class Bench:
 
         def restore(_: Held) -> Handle:
             self.cost.recomputed_tokens += len(ids)
-            with _timed(self.cost, "restore_ms"):
+            with _timed(self.engine, self.cost, "restore_ms"):
                 made.append(self.prefilled(ids))
             return made[-1]
 

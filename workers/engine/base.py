@@ -172,6 +172,9 @@ class Engine(Protocol):
             Unsupported: the cache folds its past into a state, the path takes no mask, or zero attention is not proven.
         """
 
+    def wait(self) -> None:
+        """Return once the device has done all that it was asked: a clock read before that times the asking."""
+
     def digest(self, handle: Handle) -> str:
         """Hash of the cache's bytes, the ledger and the mask."""
 

@@ -129,6 +129,12 @@ class CausalEngine(Passes):
         self._once("mask", self._prove_mask)
         return self._hidden(mine, start, stop)
 
+    def wait(self) -> None:
+        """Return once every device of the model is idle; a CPU is whenever a call returns."""
+        for device in {parameter.device for parameter in self._model.parameters()}:
+            if device.type != "cpu":
+                torch.accelerator.synchronize(device)
+
     @memory_errors()
     def digest(self, handle: Handle) -> str:
         """Hash of the cache's bytes, the ledger and the mask."""

@@ -137,6 +137,9 @@ class NullEngine:
         hidden = mine.hidden | frozenset(range(start, stop))
         return replace(mine, ids=list(mine.ids), num_fed=list(mine.num_fed), hidden=hidden)
 
+    def wait(self) -> None:
+        """Nothing is ever under way."""
+
     def digest(self, handle: Handle) -> str:
         """Hash of the ledger and the mask."""
         mine = self._owned(handle)
