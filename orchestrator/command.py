@@ -128,7 +128,7 @@ def _say(prepared: Prepared, result: Result, answers: Answers, tracker_folder: P
         print("  a damaged part was set aside: the same command runs its trials again")
     flips = ", ".join(f"{plain(arm)} {num}" for arm, num in sorted(answers.flips.items()) if num)
     unjudged = "not judged: no attack has a competent cold trial beside it"
-    print(f"flips in the store: {flips or ('none' if answers.num_judged else unjudged)}")
+    print(f"flips in the latest plans: {flips or ('none' if answers.num_judged else unjudged)}")
     print(_where_to_look(prepared.store.root))
     if tracker_folder is not None:
         print(f"wandb: {plain(str(tracker_folder))}")

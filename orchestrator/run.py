@@ -160,13 +160,13 @@ def _job(prepared: Prepared, model: ModelSpec, run_id: str) -> Job:
 
 
 def _start(prepared: Prepared, run_id: str, executor: str) -> Start:
-    counts = plan.by_model(prepared.planned)
+    counts = plan.by_model(entry for entry in prepared.planned if entry.cell.is_selected)
     return Start(
         run_id=run_id,
         grid=prepared.composed.run.name,
         store=str(prepared.store.root),
         executor=executor,
-        planned={model: states.total() - states[State.UNSELECTED] for model, states in counts.items()},
+        planned={model: states.total() for model, states in counts.items()},
         recorded={model: states[State.RECORDED] for model, states in counts.items()},
         to_run={model: states[State.RUN] for model, states in counts.items()},
         blocked=prepared.blocked,

@@ -57,14 +57,14 @@ def test_a_run_ends_well_in_an_encoding_without_its_characters_and_says_where_to
     done = shell(tmp_path, f"{COMMAND} 'store.root=a é' 'study.arms=[stale]'", PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert rf"python -m analysis --store '{tmp_path}/a \xe9' census" in done.stdout
-    assert "flips in the store: not judged" in done.stdout
+    assert "flips in the latest plans: not judged" in done.stdout
 
 
 def test_flips_whose_reference_is_of_an_earlier_run_are_told(tmp_path: Path) -> None:
     shell(tmp_path, f"{COMMAND} 'study.arms=[cold]'")
     resumed = shell(tmp_path, f"{COMMAND} 'study.arms=[cold,stale]'")
     assert "flips in this run: not judged" in resumed.stdout
-    assert "flips in the store: stale 9" in resumed.stdout
+    assert "flips in the latest plans: stale 9" in resumed.stdout
 
 
 def previewed(prepared: Prepared, width: int) -> str:

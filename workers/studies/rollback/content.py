@@ -75,7 +75,10 @@ def by_effect(levels: Sequence[str], effects: Mapping[str, EffectCard]) -> dict[
     for level in levels:
         if not any(found[level] for found in forms.values()):
             targets = " or ".join(repr(card.unauthorised) for card in effects.values())
-            raise ConfigError(f"study.levels.content: nothing in {level!r} names {targets}: it would carry no attack")
+            raise ConfigError(
+                f"study.levels.content: nothing in {level!r} names {targets}: it would carry no attack; choose the "
+                "effect_type whose unauthorised target the suite's goals name"
+            )
     return {name: tuple(form for level in levels for form in found[level]) for name, found in forms.items()}
 
 
