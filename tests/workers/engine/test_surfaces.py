@@ -25,10 +25,7 @@ Found = tuple[tuple[int, ...], str]
 
 
 def opened(engine: Engine, episode: Episode, surface: str) -> Bench:
-    try:
-        return Bench(engine, split(engine, episode), surfaces.get(surface), episode)
-    except Unsupported as lack:
-        pytest.skip(str(lack))
+    return Bench(engine, split(engine, episode), surfaces.get(surface), episode)
 
 
 def decided(bench: Bench, name: str) -> Found | None:
