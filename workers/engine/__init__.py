@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from workers.engine.base import Decoded, Engine, Facts, Handle, Path, Render
+from workers.engine.base import Answer, Ask, Chain, Decoded, Engine, Facts, Handle, Path, Pool, Render, Shelf, Ticket
 from workers.spec import ModelSpec
 
-__all__ = ["Decoded", "Engine", "Facts", "Handle", "Path", "Render", "around", "load"]
+__all__ = [
+    "Answer",
+    "Ask",
+    "Chain",
+    "Decoded",
+    "Engine",
+    "Facts",
+    "Handle",
+    "Path",
+    "Pool",
+    "Render",
+    "Shelf",
+    "Ticket",
+    "around",
+    "load",
+]
 
 
 def load(spec: ModelSpec, *, num_threads: int) -> Engine:

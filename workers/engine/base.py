@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -69,6 +69,78 @@ class Decoded:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """One reply to decode from a state that holds the delta: greedy, or drawn with `stream`'s noise."""
+
+    max_new_tokens: int
+    stream: Stream | None = None
+
+
+ALONE = "alone"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a pool read from one state.
+
+    Attributes:
+        replies: one for each ask, in order.
+        scores: log-probability (nats) of each text as the continuation.
+        batch: `alone`, or the shape of the batch that it was decoded in, rows × slots: `64x192`.
+        again: why it was computed a second time, alone, and that result taken; empty where it was not.
+    """
+
+    replies: tuple[Decoded, ...]
+    scores: tuple[float, ...]
+    batch: str = ALONE
+    again: str = ""
+
+
+class Ticket(Protocol):
+    """A state's place in a pool."""
+
+    def answer(self) -> Answer:
+        """What was read, once the pool is drained.
+
+        Raises:
+            FloatingPointError: the model's logits for this state are not numbers.
+            OutOfMemory: the device was full.
+            ValueError: the pool has not come to it yet.
+        """
+
+
+class Pool(Protocol):
+    """Reads replies from many states at once; each is what `decode` and `score` would give for it alone."""
+
+    def admit(self, handle: Handle, asks: Sequence[Ask], texts: Sequence[str] = ()) -> Ticket:
+        """Take a copy of the state as it is now, with what waits to be fed; the handle may be used up.
+
+        While there is no room, states that were admitted before are worked on.
+        """
+
+    def drain(self) -> None:
+        """Work until every ticket has its answer."""
+
+
+Chain = tuple[tuple[int, ...], ...]
+"""Ids of a first pass and of the feeds behind it, as an arm or a session will ask for them."""
+
+
+class Shelf(Protocol):
+    """Prefilled states of one model, apart by class (DESIGN §4.6): what one class computed is never seen by another.
+
+    A state is found by its bytes and by the ids that are fed to it, never by what it is called.
+    """
+
+    def fill(self, wanted: Iterable[tuple[str, Chain]]) -> None:
+        """Prefill (class, chain) pairs, each distinct prefix of a class once and siblings in one batch."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of keys and values that it holds."""
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What a loaded engine is, for the row."""
 
@@ -121,6 +193,26 @@ class Engine(Protocol):
         Raises:
             Unsupported: the framework cannot continue this model's cache on that path, or does it wrongly.
         """
+
+    def shelf(self) -> Shelf | None:
+        """An empty shelf; None where this model's states are not computed in batches, so that nothing is shared."""
+
+    def sharing(self, shelf: Shelf, name: str) -> Engine:
+        """The same model; passes that the class `name` has on the shelf are copied from there, others computed.
+
+        What is fed to a handle waits, as on the path `generate`, until somebody looks at the state or a pool takes it.
+        Only the path `explicit` shares; others stay as they are.
+        """
+
+    def pool(self, *, is_batched: bool) -> Pool:
+        """A new pool; one that is not batched, or whose model cannot be, decodes each state as it is admitted."""
+
+    def agrees(self, handle: Handle, ask: Ask, reply: Decoded) -> bool:
+        """Whether decoding this state alone gives that reply, token for token; the handle is consumed."""
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of keys and values that one more token takes in a cache; 0 where there are none."""
 
     def check_span(self, shortest: int, longest: int) -> None:
         """Make sure that contexts of `shortest` to `longest` tokens see one and the same model.

@@ -14,7 +14,8 @@ import transformers
 from transformers import PreTrainedModel
 
 from workers.engine import cache as kv
-from workers.engine.base import Decoded, Facts, Handle, Path, Render
+from workers.engine.alone import Alone
+from workers.engine.base import Ask, Decoded, Facts, Handle, Path, Pool, Render, Shelf
 from workers.engine.chat import Chat
 from workers.engine.choice import Choice
 from workers.engine.handle import CacheHandle, owned
@@ -67,6 +68,28 @@ class CausalEngine(Passes):
     def segmentations(self, text: str) -> tuple[tuple[int, ...], ...]:
         """The ways the tokenizer may write `text`."""
         return self._chat.segmentations(text)
+
+    def shelf(self) -> Shelf | None:
+        """None: states are not computed in batches yet."""
+        return None
+
+    def sharing(self, shelf: Shelf, name: str) -> CausalEngine:  # noqa: ARG002
+        """Itself."""
+        return self
+
+    def pool(self, *, is_batched: bool) -> Pool:  # noqa: ARG002
+        """One state at a time."""
+        return Alone(self)
+
+    def agrees(self, handle: Handle, ask: Ask, reply: Decoded) -> bool:
+        """Whether decoding this state alone gives that reply."""
+        alone = self.decode(handle, ask.max_new_tokens, ask.stream)
+        return (alone.ids, alone.stop) == (reply.ids, reply.stop)
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of keys and values that one more token takes."""
+        return 0
 
     def check_span(self, shortest: int, longest: int) -> None:
         """Make sure that no rotary switch lies between the two lengths."""

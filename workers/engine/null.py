@@ -9,7 +9,8 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from workers.engine.base import Decoded, Facts, Handle, Path, Render
+from workers.engine.alone import Alone
+from workers.engine.base import Ask, Decoded, Facts, Handle, Path, Pool, Render, Shelf
 from workers.episode import Message
 from workers.errors import IsolationError, ModelError
 from workers.spec import ModelSpec, ScriptedSource
@@ -98,6 +99,26 @@ class NullEngine:
     def through(self, path: Path) -> NullEngine:  # noqa: ARG002
         """Every path is the one there is."""
         return self
+
+    def shelf(self) -> None:
+        """There is nothing to share."""
+
+    def sharing(self, shelf: Shelf, name: str) -> NullEngine:  # noqa: ARG002
+        """Itself."""
+        return self
+
+    def pool(self, *, is_batched: bool) -> Pool:  # noqa: ARG002
+        """One state at a time."""
+        return Alone(self)
+
+    def agrees(self, handle: Handle, ask: Ask, reply: Decoded) -> bool:
+        """Whether the rule gives that reply."""
+        return self.decode(handle, ask.max_new_tokens, ask.stream).ids == reply.ids
+
+    @property
+    def token_bytes(self) -> int:
+        """A ledger takes next to nothing."""
+        return 0
 
     def check_span(self, shortest: int, longest: int) -> None:
         """Any length is as good as another."""

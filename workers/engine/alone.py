@@ -1,0 +1,51 @@
+"""The pool of an engine that works on one state at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workers.engine.base import Answer, Ask, Engine, Handle
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An answer that is there already, or the fault that stands in its place."""
+
+    found: Answer | FloatingPointError
+
+    def answer(self) -> Answer:
+        """The answer.
+
+        Raises:
+            FloatingPointError: the model's logits are not numbers.
+        """
+        if isinstance(self.found, FloatingPointError):
+            raise self.found
+        return self.found
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """Decodes each state as it is admitted."""
+
+    engine: Engine
+
+    def admit(self, handle: Handle, asks: Sequence[Ask], texts: Sequence[str] = ()) -> Known:
+        """Score the texts and decode the asks, on the state itself and on copies of it."""
+        try:
+            return Known(self._answer(handle, asks, texts))
+        except FloatingPointError as fault:
+            return Known(fault)
+
+    def drain(self) -> None:
+        """Nothing waits."""
+
+    def _answer(self, handle: Handle, asks: Sequence[Ask], texts: Sequence[str]) -> Answer:
+        scores = tuple(self.engine.score(handle, text) for text in texts)
+        # The last ask may have the state itself.
+        states = [*(self.engine.fork(handle) for _ in asks[1:]), handle]
+        replies = [
+            self.engine.decode(state, ask.max_new_tokens, ask.stream) for state, ask in zip(states, asks, strict=False)
+        ]
+        return Answer(tuple(replies), scores)
