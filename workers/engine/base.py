@@ -34,6 +34,10 @@ class Handle(Protocol):
     def root(self) -> object:
         """The prefill this state descends from: one object for all its copies and crops, by identity."""
 
+    @property
+    def shared_by(self) -> str | None:
+        """The class on whose part of a shelf its content was found; None where all of it was computed for it alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Render:
@@ -133,11 +137,18 @@ class Shelf(Protocol):
     """
 
     def fill(self, wanted: Iterable[tuple[str, Chain]]) -> None:
-        """Prefill (class, chain) pairs, each distinct prefix of a class once and siblings in one batch."""
+        """Prefill (class, chain) pairs, each distinct prefix of a class once and siblings in one batch.
+
+        One of the states is computed alone, too, and compared.
+
+        Raises:
+            IsolationError: it is another one (`shelf_differs`).
+            OutOfMemory: the device is full; what is on the shelf by then stays.
+        """
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of keys and values that it holds."""
+        """Bytes that it holds: keys, values, and predictions after the states that were asked for."""
 
 
 @dataclass(frozen=True, slots=True)

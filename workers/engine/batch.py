@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,9 @@ from torch import Tensor
 from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import CacheLayerMixin
 
+from workers.engine.cache import CacheKind
 from workers.engine.handle import CacheHandle, Span
+from workers.engine.masking import PROVEN_ATTENTION
 from workers.engine.memory import memory_errors
 
 BLOCK_TOKENS = 64
@@ -119,17 +122,21 @@ class Batch:
         self.rows.append(Row(length, hidden))
         return at
 
-    def feed(self, first: int, ids: Sequence[Sequence[int]], *, keeps_all: bool = False) -> Tensor:
+    def feed(self, first: int, ids: Sequence[Sequence[int]], *, keeps_all: bool = False, least: int = 1) -> Tensor:
         """Feed the rows from `first` on, each with its own ids (none empty), in one pass.
 
         Ids are aligned at their ends: what a shorter row lacks at the beginning is padded, and thrown away.
+
+        Args:
+            keeps_all: return the logits after every id.
+            least: ids that even the longest row is padded to.
 
         Returns:
             Logits in float32: `[num_rows, vocab]` after each row's last id, or `[num_rows, longest, vocab]`, aligned
             at the end.
         """
         rows = self.rows[first : first + len(ids)]
-        longest = max(map(len, ids))
+        longest = max(least, *map(len, ids))
         window = self._window(max(row.length + len(new) for row, new in zip(rows, ids, strict=True)))
         device = self.model.device
         padded = torch.tensor([[0] * (longest - len(new)) + list(new) for new in ids], device=device)
@@ -204,6 +211,22 @@ class Batch:
             return mask
         least = torch.finfo(self.model.dtype).min
         return torch.zeros_like(mask, dtype=self.model.dtype).masked_fill(~mask, least)
+
+
+def can_batch(model: PreTrainedModel, kind: CacheKind) -> bool:
+    """Whether `Batch` fits the model: plain keys and values of every token, a mask beside positions, on one device.
+
+    Whether it also computes rightly is tried on the model. A rotary switch forbids rows beyond it, which
+    `RopeLimit` says.
+    """
+    parameters = inspect.signature(model.forward).parameters
+    return (
+        kind.family == "full"
+        and kind.is_plain
+        and {"position_ids", "attention_mask", "logits_to_keep"} <= parameters.keys()
+        and model.config._attn_implementation in PROVEN_ATTENTION
+        and len({parameter.device for parameter in model.parameters()}) == 1
+    )
 
 
 def layers_of(handle: CacheHandle) -> list[KeysAndValues]:

@@ -200,7 +200,7 @@ def distance(cache: Any, reference: Any) -> float | None:
     ours, theirs = dict(tensors(cache)), dict(_attended(cache, reference))
     if {name: value.shape for name, value in ours.items()} != {name: value.shape for name, value in theirs.items()}:
         return None
-    return max((_relative(ours[name], theirs[name]) for name in ours), default=0.0)
+    return max((relative(ours[name], theirs[name]) for name in ours), default=0.0)
 
 
 def _attended(cache: Any, reference: Any) -> Iterator[tuple[str, Tensor]]:
@@ -216,7 +216,8 @@ def _attended(cache: Any, reference: Any) -> Iterator[tuple[str, Tensor]]:
         yield name, tensor[..., 1 - windows[index] :, :] if is_cut else tensor
 
 
-def _relative(ours: Tensor, theirs: Tensor) -> float:
+def relative(ours: Tensor, theirs: Tensor) -> float:
+    """max|a−b| / max|b|; infinite where it is no number."""
     if ours.numel() == 0:
         return 0.0
     gap = (ours.float() - theirs.float()).abs().max().item()

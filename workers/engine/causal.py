@@ -7,6 +7,7 @@ import inspect
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,13 +17,15 @@ from transformers import PreTrainedModel
 from workers.engine import cache as kv
 from workers.engine.alone import Alone
 from workers.engine.base import Ask, Decoded, Facts, Handle, Path, Pool, Render, Shelf
+from workers.engine.batch import Batch, can_batch
 from workers.engine.chat import Chat
 from workers.engine.choice import Choice
-from workers.engine.handle import CacheHandle, owned
+from workers.engine.handle import CacheHandle, Lender, owned
 from workers.engine.masking import PROVEN_ATTENTION, clipped, joined
 from workers.engine.memory import memory_errors
 from workers.engine.passes import Passes, known, queue
 from workers.engine.proofs import PROBE, PROBE_TOKENS, MaskTrial, continues, refuses
+from workers.engine.shelf.prefills import Prefills
 from workers.episode import Message
 from workers.errors import ModelError, Unsupported
 from workers.stream import Stream
@@ -38,6 +41,7 @@ class CausalEngine(Passes):
         super().__init__(model)
         self._chat = chat
         self._owner = uuid.uuid4().hex
+        self._lender: Lender | None = None
         self._refusals: dict[str, str] = {}
         self._eos_ids = _eos_ids(model, chat)
         self._facts = Facts(
@@ -70,12 +74,25 @@ class CausalEngine(Passes):
         return self._chat.segmentations(text)
 
     def shelf(self) -> Shelf | None:
-        """None: states are not computed in batches yet."""
-        return None
+        """An empty shelf; None where states are not computed in batches."""
+        if not can_batch(self._model, self._kind):
+            return None
+        alone = copy.copy(self)
+        alone._lender = None
+        return Prefills.of(
+            partial(Batch, self._model, self._kind.keyword),
+            lambda ids: owned(alone.prefill(ids), self._owner),
+            self._facts.layer1_tolerance,
+            self._rope.limit,
+        )
 
-    def sharing(self, shelf: Shelf, name: str) -> CausalEngine:  # noqa: ARG002
-        """Itself."""
-        return self
+    def sharing(self, shelf: Shelf, name: str) -> CausalEngine:
+        """The same model; what the class has on the shelf is copied from there."""
+        if self._path != "explicit" or not isinstance(shelf, Prefills):
+            return self
+        other = copy.copy(self)
+        other._lender = shelf.part(name)
+        return other
 
     def pool(self, *, is_batched: bool) -> Pool:  # noqa: ARG002
         """One state at a time."""
@@ -109,9 +126,9 @@ class CausalEngine(Passes):
         if not ids:
             raise ValueError("nothing to feed")
         mine = self._looked_at(handle)
-        is_new = not mine.ids
-        queue(mine, ids)
-        if is_new or self._path != "generate":
+        is_new, lender = not mine.ids, None if mine.records_past else self._lender
+        queue(mine, ids, lender)
+        if is_new or not (lender or self._path == "generate"):
             self._settle(mine)
 
     def through(self, path: Path) -> CausalEngine:
@@ -119,7 +136,7 @@ class CausalEngine(Passes):
         if path == self._path:
             return self
         other = copy.copy(self)
-        other._path = path
+        other._path, other._lender = path, None
         if path != "explicit":
             self._once(path, other._prove_path)
         return other

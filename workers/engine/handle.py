@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -11,6 +11,13 @@ from workers.errors import IsolationError
 
 Span = tuple[int, int]
 """Positions from, and up to but without."""
+
+
+class Lender(Protocol):
+    """One class's part of a shelf."""
+
+    def lend(self, handle: CacheHandle) -> bool:
+        """Copy what the handle waits for into its cache, if the state it holds was prefilled so; whether it was."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -26,8 +33,10 @@ class CacheHandle:
         num_fed: ids in each forward pass so far, growing in place.
         root: the prefill that this state descends from.
         records_past: the cache keeps its past so that the library's `crop` finds it, and is taken at its word.
-        num_queued: last ids of the ledger that wait for the `generate` call which will feed them.
+        num_queued: last ids of the ledger that wait to be fed: for a `generate` call, a pool, or whoever looks.
+        lender: who may hold the state with what waits; else it is computed.
         hidden: spans of positions that get no attention any more.
+        shared_by: the class on whose part of a shelf what it holds was found; None where all of it was computed for it.
     """
 
     owner: str
@@ -38,7 +47,9 @@ class CacheHandle:
     root: object = field(default_factory=object)
     records_past: bool = False
     num_queued: int = 0
+    lender: Lender | None = None
     hidden: tuple[Span, ...] = ()
+    shared_by: str | None = None
 
     @property
     def ledger(self) -> tuple[int, ...]:

@@ -38,6 +38,7 @@ class NullHandle:
     root: object = field(default_factory=object)
     hidden: frozenset[int] = frozenset()
     """Positions that are not read any more."""
+    shared_by: None = None
 
     @property
     def ledger(self) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from workers.engine.base import Path
 from workers.engine.cache import CacheKind
 from workers.engine.choice import Choice
 from workers.engine.generation import generate
-from workers.engine.handle import CacheHandle
+from workers.engine.handle import CacheHandle, Lender
 from workers.engine.masking import attention_mask
 from workers.engine.memory import memory_errors
 from workers.engine.rope import RopeLimit
@@ -64,10 +64,21 @@ class Passes:
         self._kind.check(handle.cache, handle.num_held)
 
     def _settle(self, handle: CacheHandle) -> None:
-        """Encode what waits, on this engine's path."""
-        if self._path == "generate" and handle.num_queued:
+        """Encode what waits, on this engine's path, or have it lent."""
+        if handle.num_queued and handle.lender is not None:
+            self._borrow(handle, handle.lender)
+        elif handle.num_queued and self._path == "generate":
             self._generate(handle, Choice(None, frozenset()), 1)
         self._flush(handle)
+
+    def _borrow(self, handle: CacheHandle, lender: Lender) -> None:
+        """Have what waits copied into the cache, if the lender has it, as if it had been fed."""
+        self._rope.check_feed(handle.num_held, len(handle.ids))
+        self._kind.check(handle.cache, handle.num_held)
+        if lender.lend(handle):
+            handle.num_fed.append(handle.num_queued)
+            handle.num_queued = 0
+            self._kind.check(handle.cache, len(handle.ids))
 
     def _flush(self, handle: CacheHandle) -> None:
         """Encode what waits, by a forward pass."""
@@ -118,10 +129,11 @@ class Passes:
         return inputs
 
 
-def queue(handle: CacheHandle, ids: Sequence[int]) -> None:
-    """Let ids wait to be fed; nothing waits yet."""
+def queue(handle: CacheHandle, ids: Sequence[int], lender: Lender | None = None) -> None:
+    """Let ids wait to be fed, or to be lent; nothing waits yet."""
     handle.ids.extend(ids)
     handle.num_queued = len(ids)
+    handle.lender = lender
 
 
 def known(handle: CacheHandle) -> Tensor:
