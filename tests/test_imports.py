@@ -34,6 +34,7 @@ DOORS = {
     "tokenizers": ENGINE,
     "safetensors": ENGINE,
     "gguf": ENGINE,
+    "xxhash": ENGINE,
     "jinja2": (*ENGINE, "analysis/report/page.py"),
     "markupsafe": ("analysis/report/page.py",),
     "numpy": (*ENGINE, "workers/stream.py"),
