@@ -139,11 +139,11 @@ class Shelf(Protocol):
     def fill(self, wanted: Iterable[tuple[str, Chain]]) -> None:
         """Prefill (class, chain) pairs, each distinct prefix of a class once and siblings in one batch.
 
-        One of the states is computed alone, too, and compared.
+        What several classes ask for is compared, and one state is computed alone, too.
 
         Raises:
-            IsolationError: it is another one (`shelf_differs`).
-            OutOfMemory: the device is full; what is on the shelf by then stays.
+            IsolationError: they are not the same (`shelf_differs`); the shelf is as it was.
+            OutOfMemory: the device is full; the shelf is as it was.
         """
 
     @property

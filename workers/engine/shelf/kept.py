@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers.cache_utils import DynamicLayer
 
 from workers.engine.batch import KeysAndValues
+from workers.engine.shelf.trie import Node
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """By bytes an element: compared as numbers, −0 equals 0 and what is no number equals nothing."""
@@ -51,6 +52,12 @@ class Kept:
             return self
         keys, values = (tensor[:, :, -num_tokens:].clone() for tensor in (self.keys, self.values))
         return Kept(keys, values, self.logits)
+
+
+def kept(node: Node[Kept]) -> Kept:
+    """What a filled node keeps."""
+    assert node.kept is not None
+    return node.kept
 
 
 def joined(run: Iterable[Kept]) -> tuple[Tensor, Tensor]:

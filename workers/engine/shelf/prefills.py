@@ -6,19 +6,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from transformers import DynamicCache
+from torch import Tensor
 
-from workers.engine import cache as kv
 from workers.engine.base import Chain
 from workers.engine.batch import BLOCK_TOKENS, Batch, KeysAndValues, layers_of
 from workers.engine.handle import CacheHandle, Lender
 from workers.engine.memory import memory_errors
-from workers.engine.shelf.kept import Kept, by_layer, fill, holds, joined
+from workers.engine.shelf.kept import Kept, by_layer, fill, holds, joined, kept
+from workers.engine.shelf.proof import check_alone, check_twins
 from workers.engine.shelf.trie import Node, Trie, groups
-from workers.errors import IsolationError
 
 CPU_TOKENS, DEVICE_TOKENS = 256, 4096
 """Ids of one pass, padding included: on a CPU more of them are no faster, and take more memory."""
+
+ROOM = 16
+"""Tokens of a batch's rows, those that they hold included, for each id of a pass."""
 
 LEAST_QUERIES = 4
 """Ids that a row is padded to: with fewer, the kernels of a long pass are not those of a short one."""
@@ -64,8 +66,16 @@ class Prefills:
         for name, chain in wanted:
             if self.limit is None or sum(map(len, chain)) <= self.limit:
                 self._trie.add(name, chain)
-        new = [self._fill_level(level) for level in self._trie.levels()]
-        self._check([node for level in new for node in level])
+        levels = [list(filter(_lacks, level)) for level in self._trie.levels()]
+        new = [node for level in levels for node in level]
+        try:
+            self._fill(levels)
+            self._check(new)
+        except BaseException:
+            # What was not checked is lent to nobody.
+            for node in new:
+                node.kept = None
+            raise
 
     @property
     def num_bytes(self) -> int:
@@ -76,43 +86,40 @@ class Prefills:
         """What one class may see of it."""
         return _Part(self, name)
 
-    def _fill_level(self, level: Iterable[Node[Kept]]) -> list[Node[Kept]]:
-        """Compute what the level lacks; those nodes."""
-        lacking = []
-        for node in level:
-            if node.kept is not None:
-                node.kept = node.kept.last(len(node.ids))
-            if node.kept is None or (node.is_cut and node.kept.logits is None):
-                lacking.append(node)
-        for group in groups(lacking, CPU_TOKENS if self.nothing[0][0].is_cpu else DEVICE_TOKENS):
-            self._fill_group(group)
-        return lacking
+    def _fill(self, levels: Iterable[list[Node[Kept]]]) -> None:
+        """Parents before children, in one batch that the next pass writes over."""
+        num_tokens = CPU_TOKENS if self.nothing[0][0].is_cpu else DEVICE_TOKENS
+        passes = [group for level in levels for group in groups(level, num_tokens, ROOM * num_tokens)]
+        longest = max((node.stop for group in passes for node in group), default=0)
+        shape = max(map(len, passes), default=0), -(-longest // BLOCK_TOKENS) * BLOCK_TOKENS
+        batch = self.new_batch(*shape)
+        for group in passes:
+            logits = self._prefill(batch, group)
+            batch.rows.clear()
+            if logits.isnan().any():
+                # No mask hides what is no number from the rows that take its place.
+                batch = self.new_batch(*shape)
 
-    def _fill_group(self, group: Sequence[Node[Kept]]) -> None:
-        num_slots = -(-max(node.stop for node in group) // BLOCK_TOKENS) * BLOCK_TOKENS
-        batch = self.new_batch(len(group), num_slots)
+    def _prefill(self, batch: Batch, group: Sequence[Node[Kept]]) -> Tensor:
         for node in group:
             batch.put(self._layers(node.path()[:-1]))
         logits = batch.feed(0, [node.ids for node in group], least=LEAST_QUERIES)
         for row, node in enumerate(group):
-            own = batch.cut(row, node.start, node.stop)
-            node.kept = Kept.of(own, logits[row] if node.is_cut else None)
+            is_lent = node.is_cut and not logits[row].isnan().any()
+            node.kept = Kept.of(batch.cut(row, node.start, node.stop), logits[row] if is_lent else None)
+        return logits
 
     def _layers(self, path: Sequence[Node[Kept]]) -> Sequence[KeysAndValues]:
-        return by_layer(*joined(_kept(node) for node in path)) if path else self.nothing
+        return by_layer(*joined(map(kept, path))) if path else self.nothing
 
     def _check(self, new: Sequence[Node[Kept]]) -> None:
-        """Hold one new state against a pass of its own: the one with the most parents, of another class each time."""
-        deepest = {node.path()[0].parent: node for node in new if node.is_cut}
-        if not deepest:
-            return
-        node = list(deepest.values())[self._num_fills % len(deepest)]
-        self._num_fills += 1
-        found = _apart(node, self.alone(node.prefix()))
-        if not found <= self.tolerance:
-            raise IsolationError(
-                "shelf_differs", f"a state of {node.stop} tokens, prefilled in a batch, lies {found:.1e} from one alone"
-            )
+        """Hold what is new against other classes, and one state, of another class each time, against a pass alone."""
+        check_twins(new, self.tolerance)
+        deepest = {node.path()[0].parent: node for node in new if kept(node).logits is not None}
+        if deepest:
+            node = list(deepest.values())[self._num_fills % len(deepest)]
+            self._num_fills += 1
+            check_alone(node, self.alone(node.prefix()), self.tolerance)
 
     @torch.inference_mode()
     def lend(self, name: str, handle: CacheHandle) -> bool:
@@ -122,7 +129,7 @@ class Prefills:
         node = self._trie.find(name, handle.ids)
         if node is None or node.kept is None or node.kept.logits is None:
             return False
-        keys, values = joined(map(_kept, node.path()))
+        keys, values = joined(map(kept, node.path()))
         size = handle.num_held
         if not holds(handle.cache, keys[:, :, :size], values[:, :, :size]):
             return False
@@ -141,16 +148,8 @@ class _Part:
         return self.shelf.lend(self.name, handle)
 
 
-def _apart(node: Node[Kept], alone: CacheHandle) -> float:
-    """Largest relative gap between a node's state and one that was computed alone, the prediction included."""
-    shared, logits = DynamicCache(), _kept(node).logits
-    fill(shared, *joined(map(_kept, node.path())))
-    gap = kv.distance(shared, alone.cache)
-    if gap is None or logits is None or alone.logits is None:
-        return float("inf")
-    return max(gap, kv.relative(logits, alone.logits))
-
-
-def _kept(node: Node[Kept]) -> Kept:
-    assert node.kept is not None
-    return node.kept
+def _lacks(node: Node[Kept]) -> bool:
+    """Whether something is to be computed; what is left of a node that was parted is cut to its own tokens."""
+    if node.kept is not None:
+        node.kept = node.kept.last(len(node.ids))
+    return node.kept is None or (node.is_cut and node.kept.logits is None)

@@ -128,18 +128,24 @@ def _common(left: Sequence[int], right: Sequence[int]) -> int:
     return next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
 
 
-def groups(nodes: Iterable[Node[Kept]], num_tokens: int) -> Iterator[list[Node[Kept]]]:
-    """Nodes that one pass takes side by side: rows × the longest within a budget, and of a like length.
+def groups(nodes: Iterable[Node[Kept]], num_tokens: int, room: int) -> Iterator[list[Node[Kept]]]:
+    """Nodes that one pass takes side by side, of a like length; one alone may be larger than the bounds.
 
     Equal ids stand beside each other, so that what two classes ask for alike is computed in different rows.
+
+    Args:
+        num_tokens: bound of rows × the longest's own ids.
+        room: bound of rows × the most ids that one has down to its last.
     """
     group: list[Node[Kept]] = []
+    most = 0
     for node in sorted(nodes, key=lambda node: (-len(node.ids), node.ids, node.start)):
-        if group:
-            longest = len(group[0].ids)
-            if (len(group) + 1) * longest > num_tokens or longest - len(node.ids) > max(longest // 2, 8):
-                yield group
-                group = []
+        rows, most = len(group) + 1, max(most, node.stop)
+        longest = len(group[0].ids) if group else 0
+        is_padded = longest - len(node.ids) > max(longest // 2, 8)
+        if group and (rows * longest > num_tokens or rows * most > room or is_padded):
+            yield group
+            group, most = [], node.stop
         group.append(node)
     if group:
         yield group

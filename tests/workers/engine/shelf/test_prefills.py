@@ -217,10 +217,6 @@ def swap(cache: Any) -> None:
     layer.keys = layer.keys[:, :, [1, 0, *range(2, layer.keys.shape[2])]]
 
 
-def negate_zero(cache: Any) -> None:
-    cache.layers[0].keys[0, 0, 0, 0] = -0.0
-
-
 @pytest.mark.parametrize("damage", [nudge, swap])
 def test_a_damaged_state_is_not_taken_for_what_its_ledger_says(
     llama: Engine, session: Engine, damage: Callable[[Any], None]
@@ -320,33 +316,70 @@ def test_the_bytes_are_those_of_the_tokens_and_of_the_asked_predictions(llama: E
     assert llama.shelf().num_bytes == 0  # type: ignore[union-attr]
 
 
+HONEST_POSITIONS, HONEST_MASK = batches._positions, Batch._mask
+HONEST_PUT, HONEST_FEED, HONEST_CUT = Batch.put, Batch.feed, Batch.cut
+
+
 def shifted(length: int, num_new: int, longest: int) -> list[int]:
     return [at if at < 0 else max(at - 1, 0) for at in HONEST_POSITIONS(length, num_new, longest)]
 
 
-def of_the_neighbour(batch: Batch, rows: Any, positions: torch.Tensor, window: int) -> torch.Tensor:
-    return HONEST_MASK(batch, rows, positions, window).roll(1, 0)
+def of_the_neighbour(batch: Batch, *args: Any) -> torch.Tensor:
+    return HONEST_MASK(batch, *args).roll(1, 0)
 
 
-HONEST_POSITIONS, HONEST_MASK, HONEST_PUT = batches._positions, Batch._mask, Batch.put
+def of_another_parent(batch: Batch, layers: Any) -> int:
+    return HONEST_PUT(batch, [(keys.flip(2), values) for keys, values in layers])
 
 
-@pytest.mark.parametrize("fault", ["position", "mask", "parent", "prediction"])
-def test_a_fault_in_the_batched_passes_is_caught(llama: Engine, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
-    match fault:
-        case "position":
-            monkeypatch.setattr(batches, "_positions", shifted)
-        case "mask":
-            monkeypatch.setattr(Batch, "_mask", of_the_neighbour)
-        case "parent":
-            monkeypatch.setattr(
-                Batch, "put", lambda batch, layers: HONEST_PUT(batch, [(k.flip(2), v) for k, v in layers])
-            )
-        case "prediction":
-            honest = Batch.feed
-            monkeypatch.setattr(Batch, "feed", lambda *args, **kwargs: honest(*args, **kwargs).roll(1, 0))
+def of_the_next_row(batch: Batch, *args: Any, **kwargs: Any) -> torch.Tensor:
+    return HONEST_FEED(batch, *args, **kwargs).roll(1, 0)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "fault"),
+    [
+        (batches, "_positions", shifted),
+        (Batch, "_mask", of_the_neighbour),
+        (Batch, "put", of_another_parent),
+        (Batch, "feed", of_the_next_row),
+    ],
+)
+def test_a_fault_in_the_batched_passes_is_caught(
+    llama: Engine, monkeypatch: pytest.MonkeyPatch, place: object, name: str, fault: Any
+) -> None:
+    monkeypatch.setattr(place, name, fault)
+    shelf = llama.shelf()
+    assert shelf is not None
     with pytest.raises(IsolationError, match="shelf_differs"):
-        shelf_of(llama)
+        shelf.fill(WANTED)
+    assert shelf.num_bytes == 0
+
+
+def test_a_fault_in_one_row_is_caught_by_the_other_classes(llama: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state that is also computed alone is none of the spoilt row's."""
+
+    def cut(batch: Batch, row: int, start: int, stop: int) -> Any:
+        layers = HONEST_CUT(batch, row, start, stop)
+        return layers if row else [(keys, values * 1.01) for keys, values in layers]
+
+    monkeypatch.setattr(Batch, "cut", cut)
+    wanted = [pair for pair in WANTED if pair[0] == "session"]
+    with pytest.raises(IsolationError, match="computed for another class"):
+        shelf_of(llama, [*wanted, *((name, (chain[0],)) for _, chain in wanted for name in ("fresh", "reference"))])
+
+
+def test_a_state_that_is_no_number_is_lent_to_nobody_and_spoils_none(
+    llama: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trial that asks for it fails alone, as it does without a shelf."""
+    embed, bad = llama._model.get_input_embeddings(), ids_of(9, 80)
+    honest = embed.forward
+    monkeypatch.setattr(embed, "forward", lambda ids: honest(ids).masked_fill((ids == bad[4])[..., None], float("nan")))
+    shelf = shelf_of(llama, [*WANTED, ("fresh", (bad,)), ("fresh", (bad[:3] + COMMITTED,))])
+    with pytest.raises(FloatingPointError):
+        llama.sharing(shelf, "fresh").prefill(bad)
+    assert_lent_states_are_those_alone(llama, shelf, [*WANTED, ("fresh", (bad[:3] + COMMITTED,))])
 
 
 def test_a_full_device_is_an_error_of_ours(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,18 +99,20 @@ def test_what_ends_at_no_node_is_not_found(wanted: Wanted, ids: tuple[int, ...])
     assert trie.find("fresh", ids) is None
 
 
-@given(WANTED, st.integers(1, 40))
-def test_groups_hold_every_node_once_within_the_budget(wanted: Wanted, budget: int) -> None:
+@given(WANTED, st.integers(1, 40), st.integers(1, 100))
+def test_groups_hold_every_node_once_within_their_bounds(wanted: Wanted, num_tokens: int, room: int) -> None:
     everything = nodes(grown(wanted))
-    taken = list(groups(everything, budget))
+    taken = list(groups(everything, num_tokens, room))
     assert sorted(id(node) for group in taken for node in group) == sorted(map(id, everything))
     for group in taken:
-        assert len(group) == 1 or len(group) * max(len(node.ids) for node in group) <= budget
+        if len(group) > 1:
+            assert len(group) * max(len(node.ids) for node in group) <= num_tokens
+            assert len(group) * max(node.stop for node in group) <= room
 
 
 def test_groups_pad_little() -> None:
     trie = grown([("fresh", (tuple(range(seed, seed + 3 * seed)),)) for seed in range(1, 40)])
-    for group in groups(nodes(trie), 10_000):
+    for group in groups(nodes(trie), 10_000, 100_000):
         lengths = [len(node.ids) for node in group]
         assert max(lengths) - min(lengths) <= max(max(lengths) // 2, 8)
 
