@@ -18,6 +18,7 @@ BENCH, GRAPH = "workers/bench.py", "workers/surfaces/langgraph/session.py"
 CACHE, CAUSAL, ROPE = "workers/engine/cache.py", "workers/engine/causal.py", "workers/engine/rope.py"
 PASSES, PROOFS, GENERATION = "workers/engine/passes.py", "workers/engine/proofs.py", "workers/engine/generation.py"
 OVERWRITE = "workers/overwrite.py"
+SHELF, SHELVES = "workers/engine/shelf/", ENGINE + "shelf/test_prefills.py::"
 
 
 class Mutant(NamedTuple):
@@ -203,9 +204,16 @@ MUTANTS = (
     Mutant(
         "shared storage: a copy that is not deep",
         CACHE,
+        "_map_tensors(copied, torch.clone)",
+        "pass",
+        (TENSORS + "test_nothing_is_found_where_nothing_was_planted",),
+    ),
+    Mutant(
+        "shared storage: a copy of what is no plain cache that is not deep",
+        CACHE,
         "return copy.deepcopy(cache)",
         "return copy.copy(cache)",
-        (TENSORS + "test_nothing_is_found_where_nothing_was_planted",),
+        (ENGINE + "test_cache.py::test_a_fork_shares_no_storage",),
     ),
     Mutant(
         "shared storage: what crop leaves is a view",
@@ -259,6 +267,91 @@ MUTANTS = (
         "handle.num_fed.append(len(ids))",
         "handle.num_fed[:] = [len(handle.ids)]",
         (TENSORS + "test_a_one_pass_arm_that_reuses_a_prefix",),
+    ),
+    # The shelf
+    Mutant(
+        "a shelf: one trie for all classes",
+        SHELF + "trie.py",
+        "self.roots.setdefault(name, Node((), 0, None))",
+        'self.roots.setdefault(name, self.roots.setdefault("", Node((), 0, None)))',
+        (SHELVES + "test_each_prefix_of_a_class_is_computed_once_and_of_no_other_class",),
+    ),
+    Mutant(
+        "a shelf: lent to a state of another class",
+        SHELF + "prefills.py",
+        "or handle.shared_by not in (None, name)",
+        "",
+        (SHELVES + "test_a_state_of_another_class_is_never_lent_to",),
+    ),
+    Mutant(
+        "a shelf: found by the ledger alone",
+        SHELF + "prefills.py",
+        "if not holds(handle.cache, keys[:, :, :size], values[:, :, :size]):",
+        "if False:",
+        (SHELVES + "test_a_damaged_state_is_not_taken_for_what_its_ledger_says",),
+    ),
+    Mutant(
+        "a shelf: numbers for bytes",
+        SHELF + "kept.py",
+        "torch.equal(held.view(kind), kept.view(kind))",
+        "torch.equal(held, kept)",
+        (SHELVES + "test_bytes_are_compared_and_not_numbers",),
+    ),
+    Mutant(
+        "a shelf: lent behind a mask",
+        SHELF + "prefills.py",
+        "if handle.hidden or",
+        "if",
+        (SHELVES + "test_a_mask_is_never_lent_away",),
+    ),
+    Mutant(
+        "a shelf: its own prediction handed out",
+        SHELF + "prefills.py",
+        "handle.logits = node.kept.logits.clone()",
+        "handle.logits = node.kept.logits",
+        (SHELVES + "test_what_happens_to_a_lent_state_leaves_the_shelf_alone",),
+    ),
+    Mutant(
+        "a shelf: no state is computed alone, too",
+        SHELF + "proof.py",
+        "if not found <= tolerance:",
+        "if False:",
+        (SHELVES + "test_a_fault_in_the_batched_passes_is_caught",),
+    ),
+    Mutant(
+        "a shelf: classes are not compared",
+        SHELF + "proof.py",
+        "if found > tolerance:",
+        "if False:",
+        (SHELVES + "test_a_fault_in_one_row_is_caught_by_the_other_classes",),
+    ),
+    Mutant(
+        "a shelf: lent in spite of a broken proof",
+        SHELF + "prefills.py",
+        "node.kept = None\n            raise",
+        "pass\n            raise",
+        (SHELVES + "test_a_fault_in_the_batched_passes_is_caught",),
+    ),
+    Mutant(
+        "a shelf: states that are no numbers",
+        SHELF + "prefills.py",
+        "node.is_cut and not logits[row].isnan().any()",
+        "node.is_cut",
+        (SHELVES + "test_a_state_that_is_no_number_is_lent_to_nobody_and_spoils_none",),
+    ),
+    Mutant(
+        "a shelf: states that are no numbers, in the place of which others come",
+        SHELF + "prefills.py",
+        "if logits.isnan().any():",
+        "if False:",
+        (SHELVES + "test_a_state_that_is_no_number_is_lent_to_nobody_and_spoils_none",),
+    ),
+    Mutant(
+        "a shelf: states beyond a rotary switch",
+        SHELF + "prefills.py",
+        "if self.limit is None or sum(map(len, chain)) <= self.limit:",
+        "if True:",
+        (SHELVES + "test_nothing_beyond_a_rotary_switch_is_put_on_a_shelf",),
     ),
     # The cache
     Mutant(

@@ -73,12 +73,11 @@ class Passes:
 
     def _borrow(self, handle: CacheHandle, lender: Lender) -> None:
         """Have what waits copied into the cache, if the lender has it, as if it had been fed."""
-        self._rope.check_feed(handle.num_held, len(handle.ids))
         self._kind.check(handle.cache, handle.num_held)
         if lender.lend(handle):
             handle.num_fed.append(handle.num_queued)
             handle.num_queued = 0
-            self._kind.check(handle.cache, len(handle.ids))
+            self._kind.check(handle.cache, handle.num_held)
 
     def _flush(self, handle: CacheHandle) -> None:
         """Encode what waits, by a forward pass."""

@@ -382,6 +382,23 @@ def test_a_state_that_is_no_number_is_lent_to_nobody_and_spoils_none(
     assert_lent_states_are_those_alone(llama, shelf, [*WANTED, ("fresh", (bad[:3] + COMMITTED,))])
 
 
+def test_nothing_beyond_a_rotary_switch_is_put_on_a_shelf(tiny_spec: Callable[..., ModelSpec]) -> None:
+    limit = {"original_max_position_embeddings": 50}
+    rope = limit | {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
+    config = HEADS | limit | {"rope_parameters": rope, "max_position_embeddings": 200, "pad_token_id": 0}
+    engine: Any = engines.load(tiny_spec("phi3", config=config), num_threads=1)
+    below: Wanted = [("session", (COMMITTED, BRANCHES[1]))]
+    shelf = shelf_of(engine, [*below, ("session", (COMMITTED, BRANCHES[0])), ("session", (OTHER,))])
+    assert_lent_states_are_those_alone(engine, shelf, below)
+    with fed(engine) as sizes:
+        assert engine.sharing(shelf, "session").prefill(OTHER).shared_by is None
+    assert sizes == [55]
+    crossing = engine.sharing(shelf, "session").prefill(COMMITTED)
+    engine.sharing(shelf, "session").feed(crossing, BRANCHES[0])
+    with pytest.raises(IsolationError, match="rope_switch"):
+        engine.digest(crossing)
+
+
 def test_a_full_device_is_an_error_of_ours(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     shelf = llama.shelf()
 
