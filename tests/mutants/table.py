@@ -274,7 +274,7 @@ MUTANTS = (
         SHELF + "trie.py",
         "self.roots.setdefault(name, Node((), 0, None))",
         'self.roots.setdefault(name, self.roots.setdefault("", Node((), 0, None)))',
-        (SHELVES + "test_each_prefix_of_a_class_is_computed_once_and_of_no_other_class",),
+        (SHELVES + "test_classes_and_handles_share_no_memory",),
     ),
     Mutant(
         "a shelf: lent to a state of another class",
