@@ -375,7 +375,9 @@ def test_a_state_that_is_no_number_is_lent_to_nobody_and_spoils_none(
     """The trial that asks for it fails alone, as it does without a shelf."""
     embed, bad = llama._model.get_input_embeddings(), ids_of(60, 80)
     honest = embed.forward
-    monkeypatch.setattr(embed, "forward", lambda ids: honest(ids).masked_fill((ids == bad[57])[..., None], float("nan")))
+    monkeypatch.setattr(
+        embed, "forward", lambda ids: honest(ids).masked_fill((ids == bad[57])[..., None], float("nan"))
+    )
     shelf = shelf_of(llama, [*WANTED, ("fresh", (bad,)), ("fresh", (bad[:3] + COMMITTED,))])
     with pytest.raises(FloatingPointError):
         llama.sharing(shelf, "fresh").prefill(bad)
