@@ -307,8 +307,8 @@ MUTANTS = (
     Mutant(
         "a shelf: its own prediction handed out",
         SHELF + "prefills.py",
-        "handle.logits = node.kept.logits.clone()",
-        "handle.logits = node.kept.logits",
+        "handle.logits = run[-1].logits.clone()",
+        "handle.logits = run[-1].logits",
         (SHELVES + "test_what_happens_to_a_lent_state_leaves_the_shelf_alone",),
     ),
     Mutant(

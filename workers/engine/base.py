@@ -197,7 +197,7 @@ class Engine(Protocol):
         """The same model on another path. Handles belong to all paths of an engine alike.
 
         On `generate`, what is fed to a handle that has a context waits, and the ledger counts it, until the reply's
-        `generate` call feeds it; whoever looks at the state before (crop, mask, digest, distance, storage, the next
+        `generate` call feeds it; whoever looks at the state before (crop, mask, digest, distance, the next
         feed) has it encoded first, by a `generate` call of one token. A fork waits like its parent. Scores are taken on
         a fork, by `forward`.
 

@@ -184,7 +184,8 @@ class CausalEngine(Passes):
     @memory_errors()
     def shares_storage(self, handle: Handle, other: Handle) -> bool:
         """Whether any state tensor of the two lies in the same memory."""
-        ours, theirs = self._looked_at(handle), self._looked_at(other)
+        # What waits has no memory yet, and encoding it would move the rest out of what the two share.
+        ours, theirs = owned(handle, self._owner), owned(other, self._owner)
         return not kv.storages(ours.cache).isdisjoint(kv.storages(theirs.cache))
 
     @memory_errors()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -177,7 +178,6 @@ def test_what_waits_is_in_the_ledger_and_not_yet_in_the_cache(llama: Engine, ids
 LOOKS: dict[str, Callable[[Any, Any], object]] = {
     "digest": lambda engine, handle: engine.digest(handle),
     "distance": lambda engine, handle: engine.distance(handle, handle),
-    "storage": lambda engine, handle: engine.shares_storage(handle, handle),
     "crop": lambda engine, handle: engine.crop(handle, 50),
     "mask": lambda engine, handle: engine.mask(handle, 10, 20),
     "the next feed": lambda engine, handle: engine.feed(handle, (5,)),
@@ -195,6 +195,15 @@ def test_whoever_looks_at_the_state_has_it_encoded_first(
     look(engine, handle)
     assert handle.cache.get_seq_length() == 60
     assert llama.digest(llama.crop(handle, 60)) == llama.digest(llama.crop(plain, 60))
+
+
+def test_memory_that_is_shared_before_what_waits_is_encoded_shows(llama: Engine, ids: tuple[int, ...]) -> None:
+    engine: Any = llama.through("generate")
+    handle = engine.prefill(ids[:40])
+    alias = replace(handle, ids=list(handle.ids), num_fed=list(handle.num_fed))
+    engine.feed(alias, ids[40:])
+    assert engine.shares_storage(alias, handle)
+    assert not engine.shares_storage(engine.fork(alias), handle)
 
 
 @pytest.mark.parametrize("path", ["explicit", "default"])

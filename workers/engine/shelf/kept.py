@@ -71,7 +71,7 @@ def by_layer(keys: Tensor, values: Tensor) -> list[KeysAndValues]:
     return list(zip(keys.unsqueeze(1), values.unsqueeze(1), strict=True))
 
 
-def fill(cache: Any, keys: Tensor, values: Tensor) -> None:
+def load(cache: Any, keys: Tensor, values: Tensor) -> None:
     """Have a plain cache hold `[num_layers, kv_heads, num_tokens, head_dim]`, in that memory, and nothing else."""
     layers = []
     for held in by_layer(keys, values):

@@ -12,7 +12,7 @@ from workers.engine.base import Chain
 from workers.engine.batch import BLOCK_TOKENS, Batch, KeysAndValues, layers_of
 from workers.engine.handle import CacheHandle, Lender
 from workers.engine.memory import memory_errors
-from workers.engine.shelf.kept import Kept, by_layer, fill, holds, joined, kept
+from workers.engine.shelf.kept import Kept, by_layer, holds, joined, kept, load
 from workers.engine.shelf.proof import check_alone, check_twins
 from workers.engine.shelf.trie import Node, Trie, groups
 
@@ -69,7 +69,7 @@ class Prefills:
         levels = [list(filter(_lacks, level)) for level in self._trie.levels()]
         new = [node for level in levels for node in level]
         try:
-            self._fill(levels)
+            self._compute(levels)
             self._check(new)
         except BaseException:
             # What was not checked is lent to nobody.
@@ -86,7 +86,7 @@ class Prefills:
         """What one class may see of it."""
         return _Part(self, name)
 
-    def _fill(self, levels: Iterable[list[Node[Kept]]]) -> None:
+    def _compute(self, levels: Iterable[list[Node[Kept]]]) -> None:
         """Parents before children, in one batch that the next pass writes over."""
         num_tokens = CPU_TOKENS if self.nothing[0][0].is_cpu else DEVICE_TOKENS
         passes = [group for level in levels for group in groups(level, num_tokens, ROOM * num_tokens)]
@@ -126,15 +126,16 @@ class Prefills:
         """As `Lender.lend`: the ledger says where to look, and the bytes whether it is that state."""
         if handle.hidden or handle.records_past or handle.shared_by not in (None, name):
             return False
-        node = self._trie.find(name, handle.ids)
-        if node is None or node.kept is None or node.kept.logits is None:
+        node, size = self._trie.find(name, handle.ids), handle.num_held
+        path = [part.kept for part in node.path()] if node else []
+        run = [part for part in path if part is not None]
+        if not run or len(run) < len(path) or run[-1].logits is None:
             return False
-        keys, values = joined(map(kept, node.path()))
-        size = handle.num_held
+        keys, values = joined(run)
         if not holds(handle.cache, keys[:, :, :size], values[:, :, :size]):
             return False
-        fill(handle.cache, keys, values)
-        handle.logits = node.kept.logits.clone()
+        load(handle.cache, keys, values)
+        handle.logits = run[-1].logits.clone()
         handle.shared_by = name
         return True
 

@@ -11,7 +11,7 @@ from transformers import DynamicCache
 
 from workers.engine import cache as kv
 from workers.engine.handle import CacheHandle
-from workers.engine.shelf.kept import Kept, fill, joined, kept
+from workers.engine.shelf.kept import Kept, joined, kept, load
 from workers.engine.shelf.trie import Node
 from workers.errors import IsolationError
 
@@ -23,7 +23,7 @@ def check_alone(node: Node[Kept], alone: CacheHandle, tolerance: float) -> None:
         IsolationError: they lie further apart than two honest passes do.
     """
     shared, logits = DynamicCache(), kept(node).logits
-    fill(shared, *joined(map(kept, node.path())))
+    load(shared, *joined(map(kept, node.path())))
     gap = kv.distance(shared, alone.cache)
     assert gap is not None
     assert logits is not None

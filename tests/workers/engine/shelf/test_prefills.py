@@ -384,6 +384,22 @@ def test_a_state_that_is_no_number_is_lent_to_nobody_and_spoils_none(
     assert_lent_states_are_those_alone(llama, shelf, [*WANTED, ("fresh", (bad[:3] + COMMITTED,))])
 
 
+def test_a_shelf_on_which_a_fill_failed_lends_what_is_whole(llama: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = shelf_of(llama)
+    # They part nodes that others go on from, and cannot fill what is above.
+    parting: Wanted = [(name, (COMMITTED[:10],)) for name in ("session", "fresh")]
+    with monkeypatch.context() as patch:
+        patch.setattr(Batch, "cut", lambda *args: [(keys * 1.01, values) for keys, values in HONEST_CUT(*args)])
+        with pytest.raises(IsolationError, match="shelf_differs"):
+            shelf.fill(parting)
+    for name, chain in WANTED:
+        lent: Any = walked(llama.sharing(shelf, name), chain)
+        llama.digest(lent)
+        assert (lent.shared_by is None) == (name != "cold")
+    shelf.fill([])
+    assert_lent_states_are_those_alone(llama, shelf, WANTED)
+
+
 def test_nothing_beyond_a_rotary_switch_is_put_on_a_shelf(tiny_spec: Callable[..., ModelSpec]) -> None:
     limit = {"original_max_position_embeddings": 50}
     rope = limit | {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
