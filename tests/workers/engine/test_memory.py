@@ -54,13 +54,13 @@ def test_pythons_own_memory_error_counts_too() -> None:
     [
         pytest.param(torch, "tensor", lambda engine, handle: engine.prefill((1, 2)), id="prefill"),
         pytest.param(torch, "arange", lambda engine, handle: engine.feed(handle, (1, 2)), id="feed"),
-        pytest.param(torch.Tensor, "__deepcopy__", lambda engine, handle: engine.fork(handle), id="fork"),
+        pytest.param(torch.Tensor, "clone", lambda engine, handle: engine.fork(handle), id="fork"),
         pytest.param(DynamicCache, "crop", lambda engine, handle: engine.crop(handle, 9), id="the library's crop"),
         pytest.param(torch.Tensor, "clone", lambda engine, handle: engine.crop(handle, 9), id="what crop leaves"),
         pytest.param(torch.Tensor, "copy_", lambda engine, handle: engine.mask(handle, 3, 5), id="the proof of a mask"),
         pytest.param(torch.Tensor, "contiguous", lambda engine, handle: engine.digest(handle), id="digest"),
         pytest.param(
-            torch.Tensor, "abs", lambda engine, handle: engine.distance(handle, engine.fork(handle)), id="distance"
+            torch.Tensor, "aminmax", lambda engine, handle: engine.distance(handle, engine.fork(handle)), id="distance"
         ),
         pytest.param(torch.Tensor, "topk", lambda engine, handle: engine.decode(handle, 2), id="decode"),
         pytest.param(torch.Tensor, "log_softmax", lambda engine, handle: engine.score(handle, "a word"), id="score"),
