@@ -44,7 +44,7 @@ class Laid:
             except Unsupported:
                 continue
         if any(arm.layer1 == "measured" for arm in self.arms):
-            yield "reference", (self.parts.committed_ids,)
+            yield ("reference", (self.parts.committed_ids,))
 
 
 def _chain(arm: Arm, parts: Split) -> Chain:
