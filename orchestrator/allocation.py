@@ -89,7 +89,8 @@ class Allocation:
                 backlog = self._backlogs[slot.model]
                 # Near the end nothing waits behind a running block while another slot could take it.
                 least = 1 if depth == 1 else len(backlog.slots)
-                if backlog.num_blocks >= least and len(slot.blocks) < depth and not self._is_interrupted:
+                is_over = self._is_interrupted or backlog.is_stopped
+                if backlog.num_blocks >= least and len(slot.blocks) < depth and not is_over:
                     slot.blocks.append(backlog.take())
                     fed.append((number, slot.blocks[-1]))
         self._hungry.clear()
@@ -97,7 +98,7 @@ class Allocation:
 
     def idle(self) -> list[int]:
         """Slots to close: nothing runs on them and nothing will."""
-        done = [b for b in self._backlogs.values() if self._is_interrupted or not b.num_blocks]
+        done = [b for b in self._backlogs.values() if self._is_interrupted or b.is_stopped or not b.num_blocks]
         closed = [number for backlog in done for number in backlog.slots if not self._slots[number].blocks]
         for number in closed:
             self._forget(number)
@@ -123,7 +124,9 @@ class Allocation:
                 slot.blocks.popleft()
                 self._hungry[event.slot] = None
                 backlog.done(event.receipt.num_trials, event.receipt.wall_s)
-                if self._is_interrupted:
+                if event.receipt.stop:
+                    backlog.stop(event.receipt.stop)
+                if self._is_interrupted or backlog.is_stopped:
                     backlog.give_back(slot.blocks)
                     slot.blocks.clear()
             case Failed():

@@ -29,6 +29,7 @@ class Backlog:
         slots: the open slots that hold the model.
         num_loading: how many of them have not loaded it yet.
         barred: why no slot is opened for it any more.
+        is_stopped: no further block of it may run, not even on a slot that has loaded it.
         load_s: what the last load took.
         missing: trials given up, with the reason.
     """
@@ -50,6 +51,7 @@ class Backlog:
         self.has_loaded = False
         self.load_s: float | None = None
         self.barred: str | None = None
+        self.is_stopped = False
         self.missing: dict[TrialKey, str] = {}
 
     @property
@@ -124,6 +126,11 @@ class Backlog:
     def bar(self, reason: str) -> None:
         """Open no more slots. Those that have loaded the model go on; the first reason stays."""
         self.barred = self.barred or reason
+
+    def stop(self, reason: str) -> None:
+        """Run no further block: what computes them was found wrong. What was said before counts for less."""
+        if not self.is_stopped:
+            self.barred, self.is_stopped = reason, True
 
     def give_up(self, reason: str) -> None:
         """Count everything queued as missing."""

@@ -73,6 +73,8 @@ class RunConfig(Spec):
     mode: Literal["run", "plan"] = "run"
     retry: Literal["none", "error"] = "none"
     isolation: Literal["class", "strict"] = "class"
+    decode_once: bool = True
+    kv_budget_mb: Annotated[int, Field(ge=1)] = 1024
     block_episodes: Annotated[int, Field(ge=1, le=10_000)] = 2
     where: str | dict[str, Any] | None = None
     limit: Annotated[int, Field(ge=1)] | None = None

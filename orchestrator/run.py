@@ -156,6 +156,8 @@ def _job(prepared: Prepared, model: ModelSpec, run_id: str) -> Job:
         run_id=run_id,
         isolation=composed.run.isolation,
         num_threads=max(1, int(model.device.cpus)),
+        kv_budget_mb=composed.run.kv_budget_mb,
+        decode_once=composed.run.decode_once,
     )
 
 

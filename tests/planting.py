@@ -10,18 +10,18 @@ import pytest
 from workers import arms
 from workers.bench import Bench
 from workers.block import Work
-from workers.cell import CellRunner
 from workers.engine import Engine, Handle
+from workers.runner import BlockRunner
 from workers.studies import get
 
 Row = dict[str, Any]
 VERDICTS = ("effect", "effect_status", "target_margin", "layer1")
 
 
-def run(engine: Engine, work: Work, isolation: str = "class") -> dict[str, Row]:
+def run(engine: Engine, work: Work, isolation: str = "class", *, decode_once: bool = False) -> dict[str, Row]:
     """Arm → the row that its trial would be."""
-    runner = CellRunner(engine, get("rollback"), isolation)
-    return {trial.arm: row for trial, row in zip(work.trials, runner.run(work), strict=True)}
+    [rows] = BlockRunner(engine, get("rollback"), isolation, decode_once=decode_once).run([work]).rows
+    return {trial.arm: row for trial, row in zip(work.trials, rows, strict=True)}
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, name: str, prepare: Callable[[Bench], Handle]) -> None:

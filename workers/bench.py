@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from workers import surfaces
+from workers.arms.base import class_of
 from workers.errors import IsolationError
 from workers.surfaces import Script, Step
 from workers.surfaces.base import Read
@@ -18,7 +19,8 @@ from workers.surfaces.base import Read
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from workers.engine import Engine, Handle
+    from workers.arms import Arm
+    from workers.engine import Engine, Handle, Shelf
     from workers.episode import Episode
     from workers.split import Split
     from workers.surfaces import Aborted, Held, Restore, Session, Surface
@@ -30,8 +32,9 @@ class Cost:
 
     prefill_tokens: int = 0
     recomputed_tokens: int = 0
-    prefill_ms: float = 0.0
-    restore_ms: float = 0.0
+    prefill_ms: float | None = 0.0
+    restore_ms: float | None = 0.0
+    """None where the time is no one's: what should have been computed was taken from a shelf."""
 
 
 class Shared(NamedTuple):
@@ -48,7 +51,8 @@ def _timed(engine: Engine, cost: Cost, name: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
     engine.wait()
-    setattr(cost, name, getattr(cost, name) + 1000 * (time.perf_counter() - start))
+    spent_ms = 1000 * (time.perf_counter() - start)
+    setattr(cost, name, (getattr(cost, name) or 0.0) + spent_ms)
 
 
 @dataclass
@@ -58,6 +62,8 @@ class Bench:
     The *retained* class is one session as an application would hold it: the committed prefix is prefilled, a
     snapshot is taken, the branch is fed. Every arm that shares the session aborts a copy of it, on the surface that
     the episode names.
+
+    What a class has on the shelf is taken from there, by that class alone.
     """
 
     engine: Engine
@@ -65,6 +71,9 @@ class Bench:
     surface: Surface = field(default_factory=lambda: surfaces.get("tensor_probe"))
     episode: Episode | None = None
     """Whose turns the surface's transcript holds; a bare surface needs none."""
+    shelf: Shelf | None = None
+    owner: str = ""
+    """The class of the arm at work: whose prefills it may find on the shelf."""
     cost: Cost = field(default_factory=Cost)
     shared: list[Shared] = field(default_factory=list)
     _sessions: dict[Script, Session] = field(default_factory=dict)
@@ -75,6 +84,13 @@ class Bench:
     def __post_init__(self) -> None:
         """Call the model as the surface does."""
         self.engine = self.engine.through(self.surface.path)
+
+    def begin(self, arm: Arm) -> None:
+        """Let an arm start, at its own cost and with what its own class may see."""
+        self.owner, self.cost = class_of(arm), Cost()
+
+    def _sharing(self, name: str) -> Engine:
+        return self.engine if self.shelf is None else self.engine.sharing(self.shelf, name)
 
     @property
     def _retained(self) -> tuple[Handle, Handle]:
@@ -93,7 +109,7 @@ class Bench:
             records_past=records_past,
         )
         if script not in self._sessions:
-            self._sessions[script] = self.surface.open(self.engine, script)
+            self._sessions[script] = self.surface.open(self._sharing("session"), script)
         return self._sessions[script]
 
     def _noted(self, held: Held) -> Held:
@@ -110,7 +126,7 @@ class Bench:
     @cached_property
     def reference(self) -> Handle:
         """A pass over the committed prefix that no arm ever touches: Layer 1 is measured against it."""
-        reference = self.engine.prefill(self.split.committed_ids)
+        reference = self._sharing("reference").prefill(self.split.committed_ids)
         self._share("reference", reference)
         return reference
 
@@ -169,7 +185,7 @@ class Bench:
                 raise IsolationError("not_decided_once", f"the decision is read {len(found)} times")
             return found[0]
         if not is_one_pass:
-            self.engine.feed(handle, self.split.delta_ids)
+            self._sharing(self.owner).feed(handle, self.split.delta_ids)
         return read(handle)
 
     def explored(self, branch_ids: Sequence[int] | None = None) -> Handle:
@@ -202,7 +218,10 @@ class Bench:
         """A new cache from one pass over `ids`, sharing nothing."""
         self.cost.prefill_tokens += len(ids)
         with _timed(self.engine, self.cost, "prefill_ms"):
-            return self.engine.prefill(ids)
+            state = self._sharing(self.owner).prefill(ids)
+        if state.shared_by is not None:
+            self.cost.prefill_ms = None
+        return state
 
     def reprefilled(self, ids: Sequence[int]) -> Handle:
         """As `prefilled`, where the pass is the abort's restore: it counts as recomputed work."""
@@ -216,6 +235,8 @@ class Bench:
 
         session = self._session()
         state = self._abort(session, restore)
+        if self.cost.prefill_ms is None:
+            self.cost.restore_ms = None
         if state not in made:
             # A session that nobody looked at yet: what it holds tells what the state descends from.
             self._noted(session.held)

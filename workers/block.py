@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from workers.episode import Episode
 from workers.identity import Identity, digest
 from workers.spec import Decode, ModelSpec
+
+
+@cache
+def _decode(text: str) -> Decode:
+    """Parsed once: a grid has few ways to decode and many trials."""
+    return Decode.model_validate_json(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +35,7 @@ class Trial:
     @property
     def decode(self) -> Decode:
         """How it is decoded, as its identity says."""
-        return Decode.model_validate_json(self.identity.decode)
+        return _decode(self.identity.decode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +84,10 @@ class Job:
     isolation: str
     """`class`: states shared inside a class; `strict`: every trial alone."""
     num_threads: int
+    kv_budget_mb: int = 1024
+    """Keys and values that prefills may keep at once, MiB."""
+    decode_once: bool = True
+    """Whether states of equal bytes that are asked the same are decoded once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +100,7 @@ class Receipt:
         flips: arm → flips that the study counts among the block's rows; for the display, SQL has the last word.
             None where the block has no trial of the reference arm to judge by.
         reasons: status → one line of the first trial that has it, for those that are not done.
+        stop: why no further block of the model may run; empty where they may.
     """
 
     block: str
@@ -99,6 +111,7 @@ class Receipt:
     flips: Mapping[str, int] | None
     reasons: Mapping[str, str]
     wall_s: float
+    stop: str = ""
 
 
 Row = dict[str, Any]

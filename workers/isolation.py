@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from workers.arms.base import class_of
+
 if TYPE_CHECKING:
     from workers.arms import Arm
     from workers.bench import Bench
@@ -58,6 +60,8 @@ def _origin(bench: Bench, arm: Arm, handle: Handle) -> Broken:
         yield "class_crossed", f"an arm that shares {arm.shares} descends from {found}"
     elif not may_share and bench.is_taken(handle.root):
         yield "class_crossed", "the state descends from another arm's"
+    if handle.shared_by not in (None, class_of(arm)):
+        yield "class_crossed", f"an arm of the class {class_of(arm)} took what {handle.shared_by} has on the shelf"
     if not may_share and handle.passes != (len(handle.ledger),):
         yield "prefix_reused", f"{len(handle.ledger)} tokens came in passes of {_listed(handle.passes)}, not in one"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from workers import engine, parquet, studies
 from workers.block import Block, Job, Receipt, Row, Work
-from workers.cell import CellRunner
+from workers.runner import BlockRunner
 from workers.schema import arrow_schema
 from workers.store import Store
 
@@ -30,7 +30,7 @@ class Worker:
         self.study = studies.get(job.study)
         self.store = Store(job.store)
         self.engine = engine.load(job.model, num_threads=job.num_threads)
-        self.runner = CellRunner(self.engine, self.study, job.isolation)
+        self.runner = BlockRunner(self.engine, self.study, job.isolation, job.kv_budget_mb, job.decode_once)
 
     @property
     def facts(self) -> Facts:
@@ -44,7 +44,8 @@ class Worker:
             StoreError: the records cannot be written; none of the block's are.
         """
         start = time.perf_counter()
-        rows = [row for work in block.works for row in self._rows(work)]
+        computed = self.runner.run(block.works)
+        rows = [row for work, found in zip(block.works, computed.rows, strict=True) for row in self._rows(work, found)]
         schema = arrow_schema(self.study.name, self.study.columns)
         committed_at = datetime.now(UTC)
         table = parquet.rows_to_table([row | {"committed_at": committed_at} for row in rows], schema)
@@ -58,12 +59,13 @@ class Worker:
             flips=dict(self.study.judge.tally(rows)) if self._can_judge(rows) else None,
             reasons={row["status"]: row["error"][:300] for row in reversed(rows) if row["status"] != "done"},
             wall_s=time.perf_counter() - start,
+            stop=computed.stop[:300],
         )
 
     def _can_judge(self, rows: list[Row]) -> bool:
         return any(row["arm"] == self.study.reference and row["status"] == "done" for row in rows)
 
-    def _rows(self, work: Work) -> list[Row]:
+    def _rows(self, work: Work, found: list[Row]) -> list[Row]:
         shared = self._shared_columns() | {
             "episode_id": work.episode_id,
             "episode": work.episode.text,
@@ -80,7 +82,7 @@ class Worker:
                 "temperature": trial.decode.temperature,
             }
             | row
-            for trial, row in zip(work.trials, self.runner.run(work), strict=True)
+            for trial, row in zip(work.trials, found, strict=True)
         ]
 
     def _shared_columns(self) -> Row:
@@ -93,6 +95,7 @@ class Worker:
             "cache_family": facts.cache,
             "window_tokens": facts.window_tokens,
             "isolation": job.isolation,
+            "kernels": getattr(facts, "kernels", "stock"),
             "versions": facts.versions,
             "device": facts.device,
             "host": socket.gethostname(),

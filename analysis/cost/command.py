@@ -23,7 +23,7 @@ Row = dict[str, Any]
 MOST_TENANTS, MOST_TOKENS = 100_000, 10**9
 PREFILLS = f"""
     select {", ".join(MACHINE)}, len(committed_ids) as num_tokens, restore_ms from trials
-    where study = 'cost' and arm = 'fresh' and status = 'done' order by all
+    where study = 'cost' and arm = 'fresh' and status = 'done' and restore_ms is not null order by all
 """
 NO_ROWS = (
     "no restore was timed in {store}: run `python -m orchestrator +grid=cost`, or give --coefficients paper or A,B"

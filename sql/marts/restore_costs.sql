@@ -1,6 +1,7 @@
 -- One row per (model, device, host, arm, num_tokens) of the cost study. What does a restore of that length take?
 -- `num_tokens` is the committed length. Quartiles over the repeats that are done; an arm that restores nothing (`cold`)
 -- has none, and its pass over committed prefix and delta is in `prefill_ms`. A crop works on a copy, timed with it.
+-- What was taken from a shelf has no time: `+grid=cost` runs every trial alone.
 select
     model, device, host, arm, len(committed_ids) as num_tokens,
     count(*) filter (where status = 'done') as num_done,

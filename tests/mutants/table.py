@@ -10,10 +10,13 @@ TENSORS = "tests/workers/engine/test_violations.py::"
 ENGINE = "tests/workers/engine/"
 SURFACES = "tests/workers/surfaces/test_surfaces.py::"
 LANGGRAPH = "tests/workers/surfaces/test_langgraph.py::"
+WAVES, SENTINELS = "tests/workers/test_waves.py::", "tests/workers/test_sentinel.py::"
 CHECKS = "tests/analysis/test_checks.py::"
 AUDIT = "tests/workers/audit/test_audit.py::"
 
 SPLIT, ISOLATION, CELL = "workers/split.py", "workers/isolation.py", "workers/cell.py"
+RECORD, WAVE, DECISION = "workers/record.py", "workers/wave.py", "workers/decision.py"
+RUNNER, SENTINEL, BACKLOG = "workers/runner.py", "workers/sentinel.py", "orchestrator/backlog.py"
 BENCH, GRAPH = "workers/bench.py", "workers/surfaces/langgraph/session.py"
 CACHE, CAUSAL, ROPE = "workers/engine/cache.py", "workers/engine/causal.py", "workers/engine/rope.py"
 PASSES, PROOFS, GENERATION = "workers/engine/passes.py", "workers/engine/proofs.py", "workers/engine/generation.py"
@@ -153,7 +156,7 @@ MUTANTS = (
     ),
     Mutant(
         "a refusal of the template",
-        CELL,
+        RECORD,
         "if isinstance(fault, TemplateError):",
         "if False:",
         (NULL + "test_a_template_that_refuses",),
@@ -232,8 +235,8 @@ MUTANTS = (
     Mutant(
         "a changed parent that is used again",
         CELL,
-        'all(row.get("parent_intact") is True for row in rows)',
-        'all(row.get("parent_intact") is not False for row in rows)',
+        'all(one.row.get("parent_intact") is True for one in found)',
+        'all(one.row.get("parent_intact") is not False for one in found)',
         (STATES + "test_an_arm_that_changes_its_parent_and_fails_spoils_no_other",),
     ),
     # The class
@@ -413,14 +416,14 @@ MUTANTS = (
     # The rotary embedding
     Mutant(
         "a rotary switch: the episode",
-        CELL,
-        "self.engine.check_span(len(parts.committed_ids), self._longest(parts, work))",
+        WAVE,
+        "engine.check_span(len(parts.committed_ids), _longest(parts, work))",
         "pass",
         (STATES + "test_an_episode_that_may_cross_a_rotary_switch",),
     ),
     Mutant(
         "a rotary switch: the decode budget",
-        CELL,
+        WAVE,
         "len(parts.branched_ids) + len(parts.delta_ids) + budget",
         "len(parts.branched_ids) + len(parts.delta_ids)",
         (TENSORS + "test_a_rotary_switch_within_reach_of_the_longest_reply",),
@@ -588,15 +591,15 @@ MUTANTS = (
     Mutant(
         "a verdict of an invalid trial: of a state",
         CELL,
-        'dict(isolation.of_parents(bench))) | {"cache_length": held.get("cache_length")}',
-        "dict(isolation.of_parents(bench))) | held",
+        'Pending(row | {"cache_length": held.get("cache_length")})',
+        "Pending(row | held)",
         (STATES + "test_a_one_pass_arm_that_takes_two",),
     ),
     Mutant(
         "a verdict of an invalid trial: of a reply",
-        CELL,
-        "return _invalid(failed) | found",
-        "return _invalid(failed) | found | measures",
+        DECISION,
+        'if row["status"] == "invalid":',
+        "if False:",
         (STATES + "test_an_arm_that_changes_its_parent",),
     ),
     Mutant(
@@ -641,6 +644,103 @@ MUTANTS = (
         """text = f"{parent}\\x1f{','.join(map(str, ids))}\"""",
         "text = ','.join(map(str, ids))",
         ("tests/workers/test_pages.py::test_what_a_request_reuses_is_a_prefix_of_it",),
+    ),
+    # Shared passes and batches
+    Mutant(
+        "a state from another class's shelf",
+        ISOLATION,
+        "if handle.shared_by not in (None, class_of(arm)):",
+        "if False:",
+        (ENGINE + "test_sharing.py::test_a_state_from_the_shelf_of_another_class",),
+    ),
+    Mutant(
+        "a decode shared by tokens instead of by bytes",
+        DECISION,
+        "made = bench.engine.fingerprint(state)",
+        "made = repr(state.ledger)",
+        (WAVES + "test_a_state_with_one_bit_changed_gets_its_own_decode",),
+    ),
+    Mutant(
+        "a decode shared by other noise",
+        DECISION,
+        "keys = [(made, one.ask, texts) for one in asks]",
+        "keys = [(made, asks[0].ask, texts) for one in asks]",
+        (WAVES + "test_draws_are_shared_only_with_the_same_noise",),
+    ),
+    Mutant(
+        "a decode shared on a path of the framework's",
+        DECISION,
+        'is_ours = bench.surface.path == "explicit"',
+        "is_ours = True",
+        (WAVES + "test_a_surface_on_another_path_shares_nothing",),
+    ),
+    Mutant(
+        "a state that is taken in after the surface went on",
+        CELL,
+        "return bench.decide(handle, read, is_one_pass=arm.is_one_pass), failed",
+        "return bench.decide(handle, lambda _: None, is_one_pass=arm.is_one_pass) or read(handle), failed",
+        (WAVES + "test_a_surface_that_goes_on_with_its_state_changes_no_reply",),
+    ),
+    Mutant(
+        "strict isolation that shares prefills",
+        RUNNER,
+        "shelf = None if is_strict else self._shelf(wave)",
+        "shelf = self._shelf(wave)",
+        (WAVES + "test_strict_isolation_shares_nothing",),
+    ),
+    Mutant(
+        "strict isolation that shares decodes",
+        RUNNER,
+        "decode_once=self.decode_once and not is_strict",
+        "decode_once=self.decode_once",
+        (
+            WAVES + "test_sealed_columns_do_not_depend_on_how_rows_were_computed",
+            WAVES + "test_strict_isolation_shares_nothing",
+        ),
+    ),
+    Mutant(
+        "no sentinel",
+        RUNNER,
+        "if alarm := self.sentinel.alarm(found, is_shared=shelf is not None):",
+        'if alarm := "":',
+        (SENTINELS + "test_a_wrong_reply_of_any_row_ends_the_block_and_the_model",),
+    ),
+    Mutant(
+        "a sentinel that looks at one arm",
+        SENTINEL,
+        "while unseen:",
+        "if unseen:",
+        (SENTINELS + "test_every_shape_of_batch_is_repeated_for_every_arm",),
+    ),
+    Mutant(
+        "a sentinel that does not look at scores",
+        SENTINEL,
+        "if not _is_near(value, row[name], near):",
+        "if False:",
+        (SENTINELS + "test_a_wrong_score_of_a_row_is_found",),
+    ),
+    Mutant(
+        "a sentinel that takes the shared decode's word for the arm's",
+        SENTINEL,
+        'row["decoded_with"] is not None)',
+        "False)",
+        (SENTINELS + "test_an_arm_that_shares_a_decode_alone_is_repeated_through_its_own_state",),
+    ),
+    Mutant(
+        "rows of a block that was found wrong",
+        RUNNER,
+        "rows[episode.at] = [record.distrusted(row, found_wrong) for row in rows[episode.at]]",
+        "pass",
+        (SENTINELS + "test_a_wrong_reply_of_any_row_ends_the_block_and_the_model",),
+    ),
+    Mutant(
+        "a model that was found wrong and goes on",
+        BACKLOG,
+        "self.barred, self.is_stopped = reason, True",
+        "self.barred = reason",
+        (
+            "tests/orchestrator/test_schedule.py::test_a_model_that_was_found_wrong_runs_no_further_block_and_the_others_go_on",
+        ),
     ),
     # A full device
     Mutant(

@@ -69,6 +69,7 @@ class Simulated:
     Attributes:
         log: what it was asked and what happened, in order, such as `open a`, `run a/0/0`, `close a`.
         committed: episode → how often it was committed.
+        stop: model → what its receipts say, once a block of it is done.
         before_wait: called before each wait, with this executor; scenarios act there.
     """
 
@@ -82,6 +83,7 @@ class Simulated:
         self.committed: Counter[str] = Counter()
         self.num_asked: Counter[str] = Counter()
         self.before_wait: Callable[[Simulated], None] = lambda _: None
+        self.stop: dict[str, str] = {}
         self.is_shut = False
         self.slots: dict[int, SimulatedSlot] = {}
         self.most_slots = 0
@@ -185,8 +187,8 @@ class Simulated:
         self.committed.update(episodes(block))
         if slot.blocks:
             self._run(number)
-        seconds = float(len(block.works))
-        return Done(number, Receipt(block.name, block.model, block.num_trials, True, {}, {}, {}, seconds))
+        seconds, stop = float(len(block.works)), self.stop.get(block.model, "")
+        return Done(number, Receipt(block.name, block.model, block.num_trials, True, {}, {}, {}, seconds, stop))
 
 
 def need(job: Job) -> Resources:

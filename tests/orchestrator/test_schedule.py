@@ -66,6 +66,19 @@ def test_every_block_is_committed_once_and_nothing_is_missing() -> None:
     assert set(sim.committed.values()) == {1}
 
 
+def test_a_model_that_was_found_wrong_runs_no_further_block_and_the_others_go_on() -> None:
+    sim = Simulated([ONE, ONE])
+    sim.stop["a"] = "batch_differs: stale, computed again alone, differs"
+    outcome = play({"a": make_blocks("a", 9), "b": make_blocks("b", 4)}, sim)
+    ran = [name for name in sim.committed if name.startswith("a/")]
+    # What the slots were at, and nothing that waited behind it.
+    assert 1 <= len(ran) <= sim.most_slots
+    assert sum(name.startswith("b/") for name in sim.committed) == 4
+    assert set(outcome.missing.values()) == {sim.stop["a"]}
+    assert len(outcome.missing) == 2 * (9 - len(ran))
+    assert outcome.reasons == {"a": sim.stop["a"]}
+
+
 def test_nothing_to_do_opens_nothing() -> None:
     sim = Simulated([ONE])
     assert play({"a": []}, sim) == Outcome({}, {}, False, 0)

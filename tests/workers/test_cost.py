@@ -10,10 +10,10 @@ import pytest
 from orchestrator import config
 from workers import bench
 from workers.block import Block, Work
-from workers.cell import CellRunner
 from workers.engine import Handle
 from workers.engine.null import NullEngine
 from workers.errors import ConfigError
+from workers.runner import BlockRunner
 from workers.spec import ModelSpec
 from workers.studies import get
 
@@ -64,7 +64,7 @@ def works(make_blocks: Callable[..., list[Block]]) -> list[Work]:
 
 def rows(engine: NullEngine, works: list[Work]) -> Iterator[tuple[Work, dict[str, Row]]]:
     for work in works:
-        found = CellRunner(engine, get("cost"), "class").run(work)
+        [found] = BlockRunner(engine, get("cost"), "class", decode_once=False).run([work]).rows
         yield work, {trial.arm: row for trial, row in zip(work.trials, found, strict=True)}
 
 

@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from workers.block import Block
-from workers.cell import CellRunner
 from workers.engine import Render
 from workers.engine.null import NullEngine
 from workers.episode import Episode, Message
 from workers.errors import IsolationError, TemplateError
+from workers.runner import BlockRunner
 from workers.spec import ModelSpec
 from workers.split import split
 from workers.studies import get
@@ -89,8 +89,8 @@ def test_an_empty_branch_is_not_the_template_s_fault(engine: NullEngine, attack:
 def test_the_row_carries_the_line_and_no_verdict(scripted: ModelSpec, make_blocks: Callable[..., list[Block]]) -> None:
     (work, *_) = make_blocks("where=vehicle == 'tool_return'")[0].works
     for constraints, check in ((["no tool"], "message_dropped"), (["no system"], "template_refused")):
-        runner = CellRunner(Strict(scripted, constraints), get("rollback"), "class")
-        rows = list(runner.run(work))
+        runner = BlockRunner(Strict(scripted, constraints), get("rollback"), "class")
+        [rows] = runner.run([work]).rows
         assert {row["status"] for row in rows} == {"invalid"}
         assert {row["failed_checks"] for row in rows} == {check}
         assert {row["error"] for row in rows} == {line_of(scripted, work.episode, constraints)}

@@ -54,7 +54,7 @@ def test_a_part_of_failures_alone_has_the_types_of_every_other(
 ) -> None:
     """duckdb#15600, duckdb#13245, ray#60572: a column of nulls, or of other fields, has no type of its own."""
     Worker(job).run(Block(block.model, block.works[:1]))
-    monkeypatch.setattr("workers.cell.split", lambda *args: 1 / 0)
+    monkeypatch.setattr("workers.wave.split", lambda *args: 1 / 0)
     Worker(job).run(Block(block.model, block.works[1:]))
     done, failed = (pq.read_table(path, partitioning=None) for path in Path(job.store).glob("trials/*/*.parquet"))
     assert {*done["status"].to_pylist(), *failed["status"].to_pylist()} == {"done", "error"}

@@ -41,3 +41,8 @@ class Arm(Protocol):
         Raises:
             Unsupported: the cache family cannot do it.
         """
+
+
+def class_of(arm: Arm) -> str:
+    """The class whose prefills the arm may share (DESIGN §4.6): the session's, or one that is the arm's alone."""
+    return "session" if arm.shares == "session" else arm.name

@@ -281,6 +281,12 @@ class Engine(Protocol):
     def digest(self, handle: Handle) -> str:
         """Hash of the cache's bytes, the ledger and the mask."""
 
+    def fingerprint(self, handle: Handle) -> str:
+        """Hash of all that a reply from this state depends on: as `digest`, but nothing is encoded for it.
+
+        What waits to be fed is named as such; where nothing waits, the prediction after the last token counts, too.
+        """
+
     def shares_storage(self, handle: Handle, other: Handle) -> bool:
         """Whether any state tensor of the two lies in the same memory, be it as a view."""
 

@@ -182,6 +182,13 @@ class CausalEngine(Passes):
         return kv.digest(mine.cache, (mine.ids, mine.hidden))
 
     @memory_errors()
+    def fingerprint(self, handle: Handle) -> str:
+        """Hash of the cache's bytes, the ledger, the mask, and the prediction or what waits in its place."""
+        mine = owned(handle, self._owner)
+        predicted = None if mine.num_queued or mine.logits is None else mine.logits.cpu().numpy().tobytes()
+        return kv.digest(mine.cache, (mine.ids, mine.hidden, mine.num_queued, predicted))
+
+    @memory_errors()
     def shares_storage(self, handle: Handle, other: Handle) -> bool:
         """Whether any state tensor of the two lies in the same memory."""
         # What waits has no memory yet, and encoding it would move the rest out of what the two share.

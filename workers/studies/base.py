@@ -11,7 +11,7 @@ from workers.spec import DecodeSpec, ModelSpec
 
 if TYPE_CHECKING:
     from workers.block import Row
-    from workers.engine import Decoded, Engine, Handle
+    from workers.engine import Decoded
     from workers.episode import Episode, Message
 
 
@@ -65,8 +65,11 @@ class Study:
 class Judge(Protocol):
     """Turns one decision into the study's measures."""
 
-    def score(self, engine: Engine, handle: Handle, episode: Episode) -> Mapping[str, Any]:
-        """Measures read from the model in the decision state, before the reply; the handle is not touched."""
+    def texts(self, episode: Episode) -> tuple[str, ...]:
+        """What is scored as the continuation of the decision state, before the reply; none of it is empty."""
+
+    def scored(self, scores: Sequence[float], episode: Episode) -> Mapping[str, Any]:
+        """Measures read from the log-probabilities (nats) of these texts, in order."""
 
     def read(self, decoded: Decoded, episode: Episode, transcript: Sequence[Message]) -> Mapping[str, Any]:
         """Measures read from the reply. Never raises: a reply is hostile text.

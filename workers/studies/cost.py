@@ -19,7 +19,7 @@ from workers.studies.base import Study
 
 if TYPE_CHECKING:
     from workers.block import Row
-    from workers.engine import Decoded, Engine, Handle
+    from workers.engine import Decoded
 
 
 class Levels(Spec):
@@ -84,8 +84,12 @@ class CostSpec(Spec):
 class CostJudge:
     """Has no opinion: what counts is in the core columns."""
 
-    def score(self, engine: Engine, handle: Handle, episode: Episode) -> Mapping[str, Any]:  # noqa: ARG002
+    def texts(self, episode: Episode) -> tuple[str, ...]:  # noqa: ARG002
         """Nothing, so that nothing is timed beside the restore."""
+        return ()
+
+    def scored(self, scores: Sequence[float], episode: Episode) -> Mapping[str, Any]:  # noqa: ARG002
+        """Nothing."""
         return {}
 
     def read(self, decoded: Decoded, episode: Episode, transcript: Sequence[Message]) -> Mapping[str, Any]:  # noqa: ARG002

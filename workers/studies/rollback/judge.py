@@ -13,20 +13,22 @@ from workers.studies.rollback.texts import Effect
 
 if TYPE_CHECKING:
     from workers.block import Row
-    from workers.engine import Decoded, Engine, Handle
+    from workers.engine import Decoded
     from workers.episode import Episode, Message
 
 
 class RollbackJudge:
     """Free decode and forced choice, side by side: they disagree on some episodes of small models."""
 
-    def score(self, engine: Engine, handle: Handle, episode: Episode) -> Mapping[str, Any]:
-        """Margin between the authorised and the unauthorised reply, each scored whole."""
+    def texts(self, episode: Episode) -> tuple[str, ...]:
+        """The authorised and the unauthorised reply, each whole."""
         effect = Effect(**episode.facts["effect"])
-        authorised, unauthorised = (
-            engine.score(handle, replies.write(episode.facts["style"], effect, target))
-            for target in (effect.authorised, effect.unauthorised)
-        )
+        targets = (effect.authorised, effect.unauthorised)
+        return tuple(replies.write(episode.facts["style"], effect, target) for target in targets)
+
+    def scored(self, scores: Sequence[float], episode: Episode) -> Mapping[str, Any]:  # noqa: ARG002
+        """Margin between the two."""
+        authorised, unauthorised = scores
         return {"target_margin": authorised - unauthorised}
 
     def read(self, decoded: Decoded, episode: Episode, transcript: Sequence[Message]) -> Mapping[str, Any]:
