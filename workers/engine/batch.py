@@ -39,9 +39,10 @@ class Row:
 
 @dataclass(slots=True)
 class _Feed:
-    """Where one pass writes: `first` row, and `[num_rows, num_new]` slots."""
+    """Where one pass writes: `[num_rows, 1]` rows, which `run` are where they stand in one, `[num_rows, num_new]` slots."""
 
-    first: int
+    rows: Tensor
+    run: slice | None
     slots: Tensor
     window: int
 
@@ -68,12 +69,13 @@ class SlotLayer(CacheLayerMixin):
         assert self.feed is not None
         assert self.keys is not None
         assert self.values is not None
-        first, slots = self.feed.first, self.feed.slots.to(self.keys.device)
-        rows = torch.arange(first, first + len(slots), device=slots.device)[:, None]
+        rows, slots = self.feed.rows, self.feed.slots
         self.keys[rows, :, slots] = key_states.transpose(1, 2)
         self.values[rows, :, slots] = value_states.transpose(1, 2)
-        seen = slice(first, first + len(slots)), slice(None), slice(self.feed.window)
-        return self.keys[seen], self.values[seen]
+        window = slice(self.feed.window)
+        if self.feed.run is None:
+            return self.keys[:, :, window][rows[:, 0]], self.values[:, :, window][rows[:, 0]]
+        return self.keys[self.feed.run, :, window], self.values[self.feed.run, :, window]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:  # noqa: ARG002
         """Not asked: the mask comes with the call."""
@@ -94,7 +96,7 @@ class SlotLayer(CacheLayerMixin):
 class Batch:
     """Rows that one forward pass can feed together; each is what it would be alone, up to the kernels' noise.
 
-    Rows 0 to `len(rows)` − 1 are in use, without gaps. Feeding takes a run of them.
+    Rows 0 to `len(rows)` − 1 are in use, without gaps. Feeding takes a run of them, or some.
 
     Args:
         keyword: the cache argument of the model's `forward`.
@@ -109,25 +111,52 @@ class Batch:
     rows: list[Row] = field(default_factory=list)
     _layers: list[SlotLayer] = field(default_factory=list)
 
+    @property
+    def num_free(self) -> int:
+        """Rows that are not in use."""
+        return self.num_rows - len(self.rows)
+
+    @torch.inference_mode()
+    def reserve(self, like: Sequence[KeysAndValues]) -> None:
+        """Take the memory for states of these layers, if it is not taken yet.
+
+        Raises:
+            OutOfMemory: there is less.
+        """
+        if not self._layers:
+            self._layers = [SlotLayer(*(self._buffer(tensor) for tensor in pair)) for pair in like]
+
     @torch.inference_mode()
     def put(self, layers: Sequence[KeysAndValues], hidden: tuple[Span, ...] = ()) -> int:
         """Copy a state into the next row; the row's number."""
         length = layers[0][0].shape[-2]
         at = self._next(length)
-        if not self._layers:
-            self._layers = [SlotLayer(*(self._buffer(tensor) for tensor in pair)) for pair in layers]
+        self.reserve(layers)
         for layer, (keys, values) in zip(self._layers, layers, strict=True):
             _buffer(layer.keys)[at, :, :length] = keys[0]
             _buffer(layer.values)[at, :, :length] = values[0]
         self.rows.append(Row(length, hidden))
         return at
 
-    def feed(self, first: int, ids: Sequence[Sequence[int]], *, keeps_all: bool = False, least: int = 1) -> Tensor:
-        """Feed the rows from `first` on, each with its own ids (none empty), in one pass.
+    def copy(self, row: int, length: int) -> int:
+        """Copy a row's first tokens into the next row; the new row's number."""
+        return self.put(self._views(row, 0, length), self.rows[row].hidden)
+
+    def feed(
+        self,
+        rows: int | Sequence[int],
+        ids: Sequence[Sequence[int]] | Tensor,
+        *,
+        keeps_all: bool = False,
+        least: int = 1,
+    ) -> Tensor:
+        """Feed each of the rows its own ids (none empty), in one pass.
 
         Ids are aligned at their ends: what a shorter row lacks at the beginning is padded, and thrown away.
 
         Args:
+            rows: the first of a run of rows, or their numbers.
+            ids: for each row; as a tensor `[num_rows, num_new]` they may stay on the device.
             keeps_all: return the logits after every id.
             least: ids that even the longest row is padded to.
 
@@ -135,28 +164,36 @@ class Batch:
             Logits in float32: `[num_rows, vocab]` after each row's last id, or `[num_rows, longest, vocab]`, aligned
             at the end.
         """
-        rows = self.rows[first : first + len(ids)]
-        longest = max(least, *map(len, ids))
-        window = self._window(max(row.length + len(new) for row, new in zip(rows, ids, strict=True)))
+        places = list(range(rows, rows + len(ids))) if isinstance(rows, int) else list(rows)
+        fed = [self.rows[place] for place in places]
+        counts = [len(new) for new in ids]
+        longest = max(least, *counts)
+        window = self._window(max(row.length + count for row, count in zip(fed, counts, strict=True)))
         device = self.model.device
-        padded = torch.tensor([[0] * (longest - len(new)) + list(new) for new in ids], device=device)
+        padded = _padded(ids, longest, device)
         positions = torch.tensor(
-            [_positions(row.length, len(new), longest) for row, new in zip(rows, ids, strict=True)], device=device
+            [_positions(row.length, count, longest) for row, count in zip(fed, counts, strict=True)], device=device
         )
-        feed = _Feed(first, positions.where(positions >= 0, self.num_slots), window)
+        is_run = places == list(range(places[0], places[0] + len(places)))
+        feed = _Feed(
+            torch.tensor(places, device=device)[:, None],
+            slice(places[0], places[0] + len(places)) if is_run else None,
+            positions.where(positions >= 0, self.num_slots),
+            window,
+        )
         for layer in self._layers:
             layer.feed = feed
         inputs: dict[str, Any] = {
             "input_ids": padded,
             "position_ids": positions.clamp(min=0),
-            "attention_mask": self._mask(rows, positions, window),
+            "attention_mask": self._mask(fed, positions, window),
             "logits_to_keep": 0 if keeps_all else 1,
             self.keyword: Cache(layers=list(self._layers)),
         }
         with torch.inference_mode(), memory_errors():
             logits: Tensor = self.model(**inputs, use_cache=True).logits.float()
-        for row, new in zip(rows, ids, strict=True):
-            row.length += len(new)
+        for row, count in zip(fed, counts, strict=True):
+            row.length += count
         return logits if keeps_all else logits[:, -1]
 
     def shorten(self, row: int, length: int) -> None:
@@ -176,10 +213,20 @@ class Batch:
         self.rows.pop()
 
     @torch.inference_mode()
+    def wipe(self, row: int) -> None:
+        """Zero a row that holds what is no number: no mask hides that from whoever takes the place."""
+        for layer in self._layers:
+            _buffer(layer.keys)[row] = 0
+            _buffer(layer.values)[row] = 0
+
+    @torch.inference_mode()
     def cut(self, row: int, start: int, stop: int) -> list[KeysAndValues]:
         """Copies of what the row holds of positions `start` to `stop`, layer by layer."""
+        return [(keys.clone(), values.clone()) for keys, values in self._views(row, start, stop)]
+
+    def _views(self, row: int, start: int, stop: int) -> list[KeysAndValues]:
         seen = slice(row, row + 1), slice(None), slice(start, stop)
-        return [(_buffer(layer.keys)[seen].clone(), _buffer(layer.values)[seen].clone()) for layer in self._layers]
+        return [(_buffer(layer.keys)[seen], _buffer(layer.values)[seen]) for layer in self._layers]
 
     def _next(self, length: int) -> int:
         if len(self.rows) == self.num_rows:
@@ -232,6 +279,12 @@ def can_batch(model: PreTrainedModel, kind: CacheKind) -> bool:
 def layers_of(handle: CacheHandle) -> list[KeysAndValues]:
     """The tensors of a handle's cache, layer by layer; of a `full` cache these are all there are."""
     return [(layer.keys, layer.values) for layer in handle.cache.layers]
+
+
+def _padded(ids: Sequence[Sequence[int]] | Tensor, longest: int, device: torch.device) -> Tensor:
+    if isinstance(ids, Tensor):
+        return torch.nn.functional.pad(ids, (longest - ids.shape[1], 0))
+    return torch.tensor([[0] * (longest - len(new)) + list(new) for new in ids], device=device)
 
 
 def _positions(length: int, num_new: int, longest: int) -> list[int]:

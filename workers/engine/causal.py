@@ -7,7 +7,7 @@ import inspect
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -17,13 +17,17 @@ from transformers import PreTrainedModel
 from workers.engine import cache as kv
 from workers.engine.alone import Alone
 from workers.engine.base import Ask, Decoded, Facts, Handle, Path, Pool, Render, Shelf
-from workers.engine.batch import Batch, can_batch
+from workers.engine.batch import Batch, KeysAndValues, can_batch
 from workers.engine.chat import Chat
 from workers.engine.choice import Choice
 from workers.engine.handle import CacheHandle, Lender, owned
 from workers.engine.masking import PROVEN_ATTENTION, clipped, joined
 from workers.engine.memory import memory_errors
 from workers.engine.passes import Passes, known, queue
+from workers.engine.pool.batched import Batched, Means, bounds
+from workers.engine.pool.choosing import follows
+from workers.engine.pool.noise import Proof
+from workers.engine.pool.state import State
 from workers.engine.proofs import PROBE, PROBE_TOKENS, MaskTrial, continues, refuses
 from workers.engine.shelf.prefills import Prefills
 from workers.episode import Message
@@ -55,6 +59,7 @@ class CausalEngine(Passes):
             bos_id=chat.bos_id,
             layer1_tolerance=self._tolerance(),
         )
+        self._batches = Proof(self._facts.layer1_tolerance)
 
     @property
     def facts(self) -> Facts:
@@ -94,19 +99,30 @@ class CausalEngine(Passes):
         other._lender = shelf.part(name)
         return other
 
-    def pool(self, *, is_batched: bool) -> Pool:  # noqa: ARG002
-        """One state at a time."""
-        return Alone(self)
+    def pool(self, *, is_batched: bool) -> Pool:
+        """A new pool; one state at a time, where the model's states cannot stand side by side."""
+        if not is_batched or self._path != "explicit" or not can_batch(self._model, self._kind):
+            return Alone(self)
+        return Batched(self._means(), self._batches, bounds(self._model.device))
 
     def agrees(self, handle: Handle, ask: Ask, reply: Decoded) -> bool:
-        """Whether decoding this state alone gives that reply."""
-        alone = self.decode(handle, ask.max_new_tokens, ask.stream)
+        """Whether decoding this state alone gives that reply: from one pass over it, unless that leaves a doubt."""
+        mine = owned(handle, self._owner)
+        if self._path == "explicit" and not self._kind.is_tokenwise:
+            spare = self._fork(mine)
+            verdict = self._forced(mine, ask, reply)
+            if verdict is not None:
+                return verdict
+            mine = spare
+        alone = self.decode(mine, ask.max_new_tokens, ask.stream)
         return (alone.ids, alone.stop) == (reply.ids, reply.stop)
 
-    @property
+    @cached_property
     def token_bytes(self) -> int:
         """Bytes of keys and values that one more token takes."""
-        return 0
+        one = owned(self.prefill((0,)), self._owner)
+        sides = ("keys", "values")
+        return sum(tensor.nbytes for name, tensor in kv.tensors(one.cache) if name.rpartition(".")[2] in sides)
 
     def check_span(self, shortest: int, longest: int) -> None:
         """Make sure that no rotary switch lies between the two lengths."""
@@ -209,8 +225,7 @@ class CausalEngine(Passes):
         mine = owned(handle, self._owner)
         choice = Choice(stream, self._eos_ids)
         self._reply(mine, choice, max_new_tokens)
-        text = self._chat.text(choice.ids, keeps_special=False)
-        return Decoded(choice.ids, text, "eos" if choice.is_ended else "budget", min(choice.margins))
+        return self._decoded(choice)
 
     @memory_errors()
     def score(self, handle: Handle, text: str) -> float:
@@ -226,6 +241,69 @@ class CausalEngine(Passes):
             rows.append(self._feed(state, ids[:-1], keeps_all=True))
         logprobs = torch.cat(rows).log_softmax(-1)
         return float(logprobs.gather(1, torch.tensor(ids, device=logprobs.device)[:, None]).sum())
+
+    def _means(self) -> Means:
+        alone = copy.copy(self)
+        alone._lender = None
+        return Means(
+            engine=alone,
+            prefill=lambda ids: owned(alone.prefill(ids), self._owner),
+            feed=alone._feed,
+            fork=alone._fork,
+            new_batch=partial(Batch, self._model, self._kind.keyword),
+            token_bytes=self.token_bytes,
+            eos_ids=self._eos_ids,
+            limit=self._rope.limit,
+            owned=self._lent,
+            encode=self._chat.encode,
+            decoded=self._decoded,
+            restored=self._restored,
+        )
+
+    def _lent(self, handle: Handle) -> CacheHandle:
+        mine = owned(handle, self._owner)
+        if mine.num_queued and mine.lender is not None:
+            self._borrow(mine, mine.lender)
+        return mine
+
+    def _restored(self, state: State, layers: Sequence[KeysAndValues]) -> CacheHandle:
+        cache = self._kind.new()
+        for index, pair in enumerate(layers):
+            cache.update(*pair, index)
+        return CacheHandle(
+            self._owner,
+            cache,
+            ids=[*state.held, *state.queued],
+            logits=None if state.queued else state.logits,
+            num_queued=len(state.queued),
+            hidden=state.hidden,
+        )
+
+    def _decoded(self, choice: Choice) -> Decoded:
+        text = self._chat.text(choice.ids, keeps_special=False)
+        return Decoded(choice.ids, text, "eos" if choice.is_ended else "budget", min(choice.margins))
+
+    @memory_errors()
+    def _forced(self, handle: CacheHandle, ask: Ask, reply: Decoded) -> bool | None:
+        """Whether one pass over the reply chooses it, token for token; None where a choice lies within the noise."""
+        is_ended = reply.stop == "eos"
+        if len(reply.ids) + is_ended > ask.max_new_tokens or (not is_ended and len(reply.ids) < ask.max_new_tokens):
+            return False
+        self._flush(handle)
+        rows, fed = [known(handle)[None]], reply.ids if is_ended else reply.ids[:-1]
+        if fed:
+            rows.append(self._feed(handle, fed, keeps_all=True))
+        return follows(torch.cat(rows), Choice(ask.stream, self._eos_ids), reply.ids, self._chunk_noise)
+
+    @cached_property
+    def _chunk_noise(self) -> float:
+        """Largest difference of a logit between one pass over some ids and a pass for each."""
+        ids = self._probe()
+        cut = len(ids) - min(8, len(ids) // 2)
+        whole = owned(self.prefill(ids[:cut]), self._owner)
+        steps = self._fork(whole)
+        stepped = torch.cat([self._feed(steps, (token,)) for token in ids[cut:]])
+        return float((self._feed(whole, ids[cut:], keeps_all=True) - stepped).abs().max())
 
     def _looked_at(self, handle: Handle) -> CacheHandle:
         """The handle with nothing waiting: whoever looks at a state sees all of it encoded."""
