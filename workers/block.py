@@ -77,6 +77,8 @@ class Job:
     isolation: str
     """`class`: states shared inside a class; `strict`: every trial alone."""
     num_threads: int
+    slots_per_node: int = 1
+    """How many slots of the model a machine may hold at once: more than one of them had better share its weights."""
 
 
 @dataclass(frozen=True, slots=True)
