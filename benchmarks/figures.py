@@ -105,7 +105,7 @@ def work_of(
 def report(figures: Figures) -> Iterator[str]:
     """Tables and what they rest on."""
     loop = figures.loop
-    yield f"**{figures.title}**"
+    yield figures.title
     yield ""
     yield from measure.table(_HEADER, [*_loop_rows(loop), *(_product_row(figures, one) for one in figures.product)])
     yield ""
@@ -170,7 +170,7 @@ def _replies(figures: Figures) -> Iterator[str]:
 
 def _assumptions(figures: Figures) -> Iterator[str]:
     yield (
-        f"Ideal: each unique token of each class once through {figures.weights.num_body / 1e6:.0f} million weights at "
+        f"Ideal: each unique token of each class once through {figures.weights.num_body / 1e6:.3g} million weights at "
         f"the measured {figures.rates.flops / 1e9:.0f} GF/s, the Layer-1 reference included; decoding at the later of "
         f"two bounds, all products or {figures.weights.num_bytes / 1e6:.0f} MB of weights a step of {BATCH} rows at "
         f"{figures.rates.bytes / 1e9:.0f} GB/s; scored texts at the matrix rate. Attention, digests, Layer 1, judging "

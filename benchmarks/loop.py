@@ -19,6 +19,8 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.cache_utils import DynamicCache
 
 from benchmarks.trials import Situation
+from workers.engine.cache import CacheKind
+from workers.engine.quiet import quiet
 from workers.engine.random_weights import build
 from workers.sources import locate
 from workers.spec import ModelSpec, RandomSource
@@ -47,6 +49,8 @@ class Loop:
 
     model: PreTrainedModel
     eos_ids: frozenset[int]
+    keyword: str
+    """The cache argument of its `forward`, which differs between versions of transformers."""
 
     def run(self, arm: str, situation: Situation, max_new_tokens: int) -> Reply:
         """One arm of one episode, from nothing."""
@@ -68,9 +72,9 @@ class Loop:
         return cache, self._fed(cache, situation.delta)
 
     def _fed(self, cache: DynamicCache, ids: Sequence[int], num_logits: int = 1) -> Tensor:
-        inputs = torch.tensor([ids], device=self.model.device)
+        inputs = {"input_ids": torch.tensor([ids], device=self.model.device), self.keyword: cache}
         with torch.inference_mode():
-            logits: Tensor = self.model(inputs, past_key_values=cache, use_cache=True, logits_to_keep=num_logits).logits
+            logits: Tensor = self.model(**inputs, use_cache=True, logits_to_keep=num_logits).logits
         return logits[0] if num_logits != 1 else logits[0, -1]
 
     def _decoded(self, cache: DynamicCache, logits: Tensor, max_new_tokens: int) -> tuple[int, ...]:
@@ -108,12 +112,13 @@ def load(spec: ModelSpec, eos_ids: frozenset[int], num_tokens: int) -> Loop:
         path = locate(spec.source)
         place = {"gguf_file": path.name} if path.is_file() else {}
         folder = path.parent if path.is_file() else path
-        model = AutoModelForCausalLM.from_pretrained(
-            folder, **place, dtype=dtype, attn_implementation=spec.attention, local_files_only=True
-        )
+        with quiet():
+            model = AutoModelForCausalLM.from_pretrained(
+                folder, **place, dtype=dtype, attn_implementation=spec.attention, local_files_only=True
+            )
     stock: Any = model
     stock = stock.to("cuda" if spec.device.gpus else "cpu")
-    return Loop(stock.eval().requires_grad_(False), eos_ids)
+    return Loop(stock.eval().requires_grad_(False), eos_ids, CacheKind.of(stock).keyword)
 
 
 def _explored(loop: Loop, cache: DynamicCache, situation: Situation) -> DynamicCache:
@@ -122,7 +127,7 @@ def _explored(loop: Loop, cache: DynamicCache, situation: Situation) -> DynamicC
 
 
 def _cropped(loop: Loop, cache: DynamicCache, situation: Situation) -> DynamicCache:
-    _explored(loop, cache, situation).crop(len(situation.committed))
+    _explored(loop, cache, situation).crop(-len(situation.branch))
     return cache
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -24,31 +24,54 @@ from workers.worker import Worker
 QUIET = ("tracking=off",)
 
 
-def prepared(overrides: Sequence[str], store: Path) -> Prepared:
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What a slot takes and in which dtype it computes; None is what the model's YAML says."""
+
+    cpus: int | None = None
+    gpus: int | None = None
+    dtype: str | None = None
+
+    def of(self, model: ModelSpec) -> ModelSpec:
+        """The model, on such a slot."""
+        device = {"cpus": self.cpus, "gpus": self.gpus}
+        said = {name: float(number) for name, number in device.items() if number is not None}
+        dtype = {} if self.dtype is None else {"dtype": self.dtype}
+        return model.model_copy(update={"device": model.device.model_copy(update=said), **dtype})
+
+
+def prepared(overrides: Sequence[str], store: Path, slot: Slot | None = None) -> Prepared:
     """The command's grid against a store of its own.
+
+    Args:
+        slot: what a slot of each model takes, in place of what the model's YAML says.
 
     Raises:
         ConfigError: the model cannot run here.
     """
-    found = running.prepare(config.load([*overrides, *QUIET, f"store.root={store}"]))
+    composed = config.load([*overrides, *QUIET, f"store.root={store}"])
+    if slot is not None:
+        composed = replace(composed, models=tuple(map(slot.of, composed.models)))
+    found = running.prepare(composed)
     if found.blocked:
         raise ConfigError("; ".join(f"{model}: {why}" for model, why in found.blocked.items()))
     ledger.check_writable(found.store)
     return found
 
 
-def carried_out(found: Prepared, executor: Executor | None, listeners: Sequence[Any] = ()) -> Result:
+def carried_out(found: Prepared, executor: Executor | None, heard: Heard | None = None) -> Result:
     """Run it, on that executor where one is given.
 
     Raises:
-        ConfigError: not every trial was recorded.
+        ConfigError: not every trial was recorded, or not at once.
     """
     with contextlib.ExitStack() as stack:
         if executor is not None:
             stack.enter_context(mock.patch.object(running, "make_executor", return_value=executor))
-        result = running.carry_out(found, "benchmark", ["benchmark"], listeners)
-    if not result.is_complete:
-        why = next(iter(result.missing), "see the rows' errors")
+        result = running.carry_out(found, "benchmark", ["benchmark"], [heard] if heard else [])
+    problems = heard.problems if heard else []
+    if problems or not result.is_complete:
+        why = next(iter([*problems, *result.missing]), "see the rows' errors")
         raise ConfigError(f"the run is not complete, so its time means nothing: {why}")
     return result
 
@@ -69,6 +92,38 @@ class Clock:
     def total_s(self) -> float:
         """All blocks."""
         return sum(self.block_s)
+
+
+@dataclass
+class Heard:
+    """A listener that notes when what happened.
+
+    Attributes:
+        ready_s: the model was loaded.
+        done: (time, receipt) of each block.
+    """
+
+    ready_s: float = 0.0
+    done: list[tuple[float, Receipt]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def started(self, start: object) -> None:
+        """Nothing to note."""
+
+    def slot_ready(self, model: str, device: str, load_s: float) -> None:  # noqa: ARG002
+        """Blocks are worked on from now on."""
+        self.ready_s = time.perf_counter()
+
+    def block_done(self, receipt: Receipt) -> None:
+        """Note it."""
+        self.done.append((time.perf_counter(), receipt))
+
+    def problem(self, model: str, message: str) -> None:  # noqa: ARG002
+        """Note it: such a run's times mean nothing."""
+        self.problems.append(message)
+
+    def finished(self, missing: object) -> None:
+        """Nothing to note."""
 
 
 def timed(clock: Clock) -> type[Worker]:

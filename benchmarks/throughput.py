@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import ideal, measure, product
 from benchmarks.figures import Figures, LoopTimes, ProductTimes, report, work_of
-from benchmarks.product import Clock
+from benchmarks.product import Clock, Slot
 from benchmarks.trials import Situation, sharing, situation
 from workers.block import Block, Receipt, Work
 from workers.errors import ConfigError
@@ -103,7 +103,7 @@ def beside(clock: Clock, loops: Loops, every: int, first: int) -> type[Worker]:
     return Beside
 
 
-def measured(overrides: Sequence[str], num_rounds: int, sample: int) -> Figures:
+def measured(overrides: Sequence[str], num_rounds: int, sample: int, slot: Slot | None = None) -> Figures:
     """Each way in each round, with the loop beside it, on every `sample`-th episode over all of them.
 
     Raises:
@@ -118,7 +118,7 @@ def measured(overrides: Sequence[str], num_rounds: int, sample: int) -> Figures:
         for turn, (_, mode) in enumerate(turns):
             clock = Clock()
             worker = beside(clock, loops, sample * len(turns), turn * sample)
-            rows[mode] = _run([*overrides, *MODES[mode]], worker)
+            rows[mode] = _run([*overrides, *MODES[mode]], worker, slot)
             clocks[mode].append(clock)
             different += _different(rows[mode], loops.replies)
     if loops.loop is None:
@@ -154,9 +154,9 @@ def _title(overrides: Sequence[str], loops: Loops) -> str:
     return f"{len(loops.found)} episodes × {len(arms)} arms: python -m orchestrator {' '.join(overrides)}".strip()
 
 
-def _run(overrides: Sequence[str], worker: type[Worker]) -> list[dict[str, Any]]:
+def _run(overrides: Sequence[str], worker: type[Worker], slot: Slot | None) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="residue-throughput-") as folder:
-        found = product.prepared([*overrides, "executor=inline"], Path(folder))
+        found = product.prepared([*overrides, "executor=inline"], Path(folder), slot)
         product.carried_out(found, product.inline(worker))
         return product.rows(found, ("episode_id", "arm", "reply_ids", "decode_tokens", "stop", "decoded_with"))
 
@@ -177,11 +177,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--grid", choices=sorted(GRIDS), default="default", help="18 episodes × 6 arms, or 360 × 8")
     parser.add_argument("--rounds", type=measure.at_least(1), default=1, help="of the product, each way (default: 1)")
     parser.add_argument("--sample", type=measure.at_least(1), default=1, help="the loop runs every k-th episode")
+    parser.add_argument("--threads", type=measure.at_least(1), help="of both sides; default: what a slot gets here")
+    parser.add_argument("--gpus", type=measure.at_least(0), help="of a slot; default: what the model's YAML says")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), help="default: the model's YAML")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="of the command, such as limit=12")
 
     def run() -> int:
         asked = parser.parse_args(arguments)
-        figures = measured([*GRIDS[asked.grid], *asked.overrides], asked.rounds, asked.sample)
+        slot = Slot(asked.threads, asked.gpus, asked.dtype)
+        figures = measured([*GRIDS[asked.grid], *asked.overrides], asked.rounds, asked.sample, slot)
         print("\n".join(report(figures)))
         return measure.FAILED if figures.different else measure.FINE
 
