@@ -6,7 +6,7 @@ import argparse
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median, quantiles
 from typing import NoReturn
@@ -50,17 +50,6 @@ def told(measured: Callable[[], int]) -> int:
     except (ResidueError, IsolationError, OutOfMemory) as error:
         print(f"error: {error}", file=sys.stderr)
         return FAILED
-
-
-def in_turn(sides: Mapping[str, Sequence[Callable[[], None]]]) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Every step of every side, each side spread evenly over the whole, so that all of them meet the same load."""
-    steps = [
-        ((at + 0.5) / len(side), number, name, step)
-        for number, (name, side) in enumerate(sides.items())
-        for at, step in enumerate(side)
-    ]
-    for _, _, name, step in sorted(steps, key=lambda entry: entry[:2]):
-        yield name, step
 
 
 def spread(values: Sequence[float]) -> str:

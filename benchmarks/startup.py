@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
 
 from benchmarks import measure
 from workers.errors import ConfigError
@@ -46,13 +47,18 @@ def _first_row_s(command: Sequence[str], notes: Path | None = None) -> float:
     """Seconds from the start of that command to its first part with a row; the command is ended then."""
     with tempfile.TemporaryDirectory(prefix="residue-startup-") as folder, _running(command, folder, notes) as process:
         start = time.perf_counter()
-        while not list(Path(folder).glob("results/trials/*/part-[!e]*.parquet")):
+        while not any(map(_has_rows, Path(folder).glob("results/trials/*/part-*.parquet"))):
             if process.poll() is not None:
                 raise ConfigError(f"the command ended before a row was there: {_last_line(folder)}")
             if time.perf_counter() - start > PATIENCE_S:
                 raise ConfigError(f"no row within {PATIENCE_S:g} s")
             time.sleep(STEP_S)
         return time.perf_counter() - start
+
+
+def _has_rows(part: Path) -> bool:
+    # An empty store holds one part without rows, so that its views have columns.
+    return not part.name.startswith("part-empty")
 
 
 @contextlib.contextmanager
@@ -117,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         asked = parser.parse_args(arguments)
         whole, noted = measured(asked.overrides, asked.rounds)
         print("\n".join(report(whole, noted)))
-        return measure.FINE if min(whole) <= GOAL_S else measure.SHORT
+        return measure.FINE if median(whole) <= GOAL_S else measure.SHORT
 
     return measure.told(run)
 
