@@ -19,7 +19,7 @@ TOKENIZERS_PARALLELISM ?= false
 export RAY_USAGE_STATS_ENABLED TOKENIZERS_PARALLELISM
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test mutants check format setup lock clean
+.PHONY: help demo test mutants bench check format setup lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,9 @@ test: check ## check, then every test
 
 mutants: setup ## take away each guard of the isolation in turn; a test must notice
 	PYTHONPATH=tests $(PY) -m mutants $(ARGS)
+
+bench: setup ## measure how fast it is, beside the per-arm loop; a quarter of an hour, writes nothing
+	@$(PY) -m benchmarks
 
 check: setup ## lint, format and types; changes nothing
 	$(PY) -m ruff check .

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from workers.block import Receipt
@@ -20,6 +20,7 @@ class Start:
         planned, recorded: model → trials planned, and trials already in the store (any status).
         to_run: model → trials this run will record.
         blocked: model → why its trials cannot run here.
+        slots: model → slots × threads, and where the numbers come from.
     """
 
     run_id: str
@@ -30,6 +31,7 @@ class Start:
     recorded: dict[str, int]
     to_run: dict[str, int]
     blocked: dict[str, str]
+    slots: dict[str, str] = field(default_factory=dict)
 
 
 class Listener(Protocol):

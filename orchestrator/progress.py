@@ -181,7 +181,8 @@ def _plan_line(start: Start, model: str) -> str:
     counts = f"{start.planned[model]} planned, {start.recorded.get(model, 0)} recorded"
     if model in start.blocked:
         return f"{model}: {counts}, cannot run: {start.blocked[model]}"
-    return f"{model}: {counts}, {start.to_run.get(model, 0)} to run"
+    slots = f" · {start.slots[model]}" if model in start.slots and start.to_run.get(model) else ""
+    return f"{model}: {counts}, {start.to_run.get(model, 0)} to run{slots}"
 
 
 def _closing_line(tally: Tally) -> str:

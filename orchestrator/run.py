@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator import grid, ledger, plan, staleness
 from orchestrator.config import Composed
 from orchestrator.executors import make_executor
+from orchestrator.executors.share import Share
 from orchestrator.grid import Cell, Excluded, ModelIdentity, Unplanned
 from orchestrator.listener import Audience, Listener, Start
 from orchestrator.plan import Planned, Recorded, State, TrialKey
@@ -107,9 +108,10 @@ def carry_out(prepared: Prepared, run_id: str, command: Sequence[str], listeners
     blocks = plan.blocks(prepared.planned, composed.run.block_episodes)
     reasons: dict[TrialKey, str] = {}
     if blocks:
-        jobs = {model.name: _job(prepared, model, run_id) for model in composed.models}
         executor = make_executor(composed.run.executor)
-        start = _start(prepared, run_id, executor.description)
+        shares = {model.name: executor.share(model.device) for model in composed.models}
+        jobs = {model.name: _job(prepared, model, run_id, shares[model.name]) for model in composed.models}
+        start = _start(prepared, run_id, executor.description, shares)
         Audience(listeners).tell(lambda listener: listener.started(start))
         try:
             with Stop() as stop:
@@ -146,22 +148,23 @@ def _identified(model: ModelSpec) -> ModelIdentity:
     return grid.identify(model, weights, reason)
 
 
-def _job(prepared: Prepared, model: ModelSpec, run_id: str) -> Job:
+def _job(prepared: Prepared, model: ModelSpec, run_id: str, share: Share) -> Job:
     composed = prepared.composed
     return Job(
-        model=model,
+        model=model.model_copy(update={"device": share.device}),
         model_identity=prepared.models[model.name].text,
         study=composed.study.name,
         store=str(prepared.store.root),
         run_id=run_id,
         isolation=composed.run.isolation,
-        num_threads=max(1, int(model.device.cpus)),
         kv_budget_mb=composed.run.kv_budget_mb,
         decode_once=composed.run.decode_once,
+        num_threads=share.num_threads,
+        slots_per_node=share.slots_per_node,
     )
 
 
-def _start(prepared: Prepared, run_id: str, executor: str) -> Start:
+def _start(prepared: Prepared, run_id: str, executor: str, shares: Mapping[str, Share]) -> Start:
     counts = plan.by_model(entry for entry in prepared.planned if entry.cell.is_selected)
     return Start(
         run_id=run_id,
@@ -172,4 +175,5 @@ def _start(prepared: Prepared, run_id: str, executor: str) -> Start:
         recorded={model: states[State.RECORDED] for model, states in counts.items()},
         to_run={model: states[State.RUN] for model, states in counts.items()},
         blocked=prepared.blocked,
+        slots={name: str(share) for name, share in shares.items()},
     )

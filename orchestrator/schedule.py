@@ -80,7 +80,7 @@ class _Places:
 
     def _does_not_fit(self, job: Job) -> str:
         device = job.model.device
-        needs = f"needs {device.cpus:g} CPU and {device.gpus:g} GPU on one machine"
+        needs = f"needs {device.num_cpus:g} CPU and {device.gpus:g} GPU on one machine"
         return f"{needs}; this is {self._executor.description}"
 
 

@@ -88,6 +88,8 @@ class Job:
     """Keys and values that prefills may keep at once, MiB."""
     decode_once: bool = True
     """Whether states of equal bytes that are asked the same are decoded once."""
+    slots_per_node: int = 1
+    """How many slots of the model a machine may hold at once: more than one of them had better share its weights."""
 
 
 @dataclass(frozen=True, slots=True)

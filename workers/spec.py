@@ -67,15 +67,21 @@ Source = Annotated[PackageSource | HubSource | LocalSource | RandomSource | Scri
 class Device(Spec):
     """What one slot of the model takes from the cluster."""
 
-    cpus: Annotated[float, Field(ge=0.01, allow_inf_nan=False)] = 1
+    cpus: Annotated[float, Field(ge=0.01, allow_inf_nan=False)] | None = None
+    """None lets the executor share out the cores of the machines (`orchestrator.executors.share`)."""
     gpus: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
     """A share of one, or a whole number."""
 
+    @property
+    def num_cpus(self) -> float:
+        """CPUs of a slot; 1 where nobody has shared them out."""
+        return 1 if self.cpus is None else self.cpus
+
     @field_validator("cpus", "gpus")
     @classmethod
-    def _has_four_decimals(cls, amount: float) -> float:
+    def _has_four_decimals(cls, amount: float | None) -> float | None:
         """Ray counts in steps of 0.0001."""
-        if round(amount, 4) != amount:
+        if amount is not None and round(amount, 4) != amount:
             raise ValueError("should have at most four decimals")
         return amount
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from orchestrator.executors.share import Share
 from workers.block import Block, Job, Receipt
+from workers.spec import Device
 
 
 class FailureClass(StrEnum):
@@ -60,6 +62,9 @@ class Executor(Protocol):
     @property
     def description(self) -> str:
         """For the run header: where the slots are and how many fit."""
+
+    def share(self, device: Device) -> Share:
+        """What one slot of a model that asks for `device` takes, and how many of them a machine holds."""
 
     def room(self, job: Job) -> int:
         """How many more slots for the job's model would fit now, beside those open. Never more than is free."""

@@ -6,8 +6,11 @@ import time
 from collections import deque
 
 from orchestrator.executors.base import Done, Event, Failed, FailureClass, Ready
+from orchestrator.executors.fit import Resources
+from orchestrator.executors.share import Share, num_cores, share
 from workers.block import Block, Job
 from workers.errors import ModelError, StoreError
+from workers.spec import Device
 from workers.worker import Worker
 
 
@@ -25,6 +28,10 @@ class InlineExecutor:
     def description(self) -> str:
         """One slot, whatever it needs."""
         return "this process, one slot"
+
+    def share(self, device: Device) -> Share:
+        """This machine, and whatever GPUs the model asks for."""
+        return share(device, [Resources(num_cores(), device.gpus)], most_slots=1)
 
     def room(self, job: Job) -> int:  # noqa: ARG002
         """1 while no slot is open."""

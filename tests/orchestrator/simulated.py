@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from orchestrator.executors import fit
 from orchestrator.executors.base import Done, Event, Failed, FailureClass, Ready
 from orchestrator.executors.fit import Resources
+from orchestrator.executors.share import Share, share
 from workers.block import Block, Job, Receipt, Trial, Work
 from workers.episode import Episode, Message
 from workers.identity import Identity
@@ -106,6 +107,9 @@ class Simulated:
         self._take(slot.job, slot.machine, -1)
         return slot
 
+    def share(self, device: Device) -> Share:
+        return share(device, self.machines)
+
     def room(self, job: Job) -> int:
         self.num_asked["room"] += 1
         return fit.total(self.free(), need(job))
@@ -192,4 +196,4 @@ class Simulated:
 
 
 def need(job: Job) -> Resources:
-    return Resources(job.model.device.cpus, job.model.device.gpus)
+    return Resources(job.model.device.num_cpus, job.model.device.gpus)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 
@@ -32,6 +33,8 @@ class Actor:
     def load(self, worker: type[Worker], job: Job) -> tuple[str, float]:
         """Load the model; its device and the seconds that took."""
         start = time.perf_counter()
+        # Ray says so from the CPUs that were asked for, but not to a process that had started before.
+        os.environ["OMP_NUM_THREADS"] = str(job.num_threads)
         self.worker = worker(job)
         return self.worker.facts.device, time.perf_counter() - start
 

@@ -18,8 +18,10 @@ from orchestrator.executors.fit import Resources
 from orchestrator.executors.ray.actor import Actor
 from orchestrator.executors.ray.cluster import Cluster
 from orchestrator.executors.ray.errors import translate
+from orchestrator.executors.share import Share, share
 from orchestrator.executors.versions import versions
 from workers.block import Block, Job
+from workers.spec import Device
 from workers.worker import Worker
 
 PLACEMENT_S = 120.0
@@ -81,6 +83,11 @@ class RayExecutor:
     def description(self) -> str:
         """Where the slots are, and what there is."""
         return self._cluster.description
+
+    def share(self, device: Device) -> Share:
+        """By what the machines of the cluster have when they are empty."""
+        nodes, _ = self._cluster.resources()
+        return share(device, nodes.values(), self._max_slots)
 
     def room(self, job: Job) -> int:
         """Slots that fit beside those open, on what neither we nor others use."""
@@ -179,4 +186,4 @@ class RayExecutor:
 
 
 def _need(job: Job) -> Resources:
-    return Resources(job.model.device.cpus, job.model.device.gpus)
+    return Resources(job.model.device.num_cpus, job.model.device.gpus)

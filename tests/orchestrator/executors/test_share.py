@@ -1,0 +1,75 @@
+"""Slots and threads come from the machines; what a model's YAML says is not overruled."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.executors import fit
+from orchestrator.executors.fit import Resources
+from orchestrator.executors.inline import InlineExecutor
+from orchestrator.executors.share import MOST_THREADS, num_cores, share
+from workers.spec import Device
+
+AUTO = Device()
+MACHINES = st.lists(st.integers(1, 96), min_size=1, max_size=5)
+
+
+def machines(*cores: float, gpus: float = 0) -> list[Resources]:
+    return [Resources(cpus, gpus) for cpus in cores]
+
+
+@pytest.mark.parametrize(
+    ("cores", "num_threads", "slots_per_node"),
+    [((1,), 1, 1), ((2,), 2, 1), ((8,), 8, 1), ((12,), 6, 2), ((16,), 8, 2), ((4, 32), 4, 8), ((0, 2), 2, 1)],
+)
+def test_one_wide_slot_comes_before_several(cores: tuple[int, ...], num_threads: int, slots_per_node: int) -> None:
+    found = share(AUTO, machines(*cores))
+    assert (found.num_threads, found.slots_per_node) == (num_threads, slots_per_node)
+    assert found.device.cpus == num_threads
+
+
+@given(MACHINES)
+def test_no_other_width_uses_more_cores(cores: list[int]) -> None:
+    found, nodes = share(AUTO, machines(*cores)), machines(*cores)
+    used = {cpus: cpus * fit.total(nodes, Resources(cpus, 0)) for cpus in range(1, MOST_THREADS + 1)}
+    assert used[found.num_threads] == max(used.values())
+    assert all(used[wider] < used[found.num_threads] for wider in used if wider > found.num_threads)
+
+
+@given(MACHINES, st.integers(1, 4))
+def test_fewer_slots_are_wider(cores: list[int], most: int) -> None:
+    assert share(AUTO, machines(*cores), most).num_threads >= share(AUTO, machines(*cores)).num_threads
+    assert share(AUTO, machines(*cores), most).slots_per_node <= most
+
+
+@given(MACHINES, st.sampled_from([0.5, 1.0, 3.0]))
+def test_numbers_in_the_yaml_are_kept(cores: list[int], cpus: float) -> None:
+    found = share(Device(cpus=cpus), machines(*cores))
+    assert found.device.cpus == cpus
+    assert found.num_threads == max(1, int(cpus))
+    assert "device.cpus" in found.why
+
+
+def test_a_model_on_gpus_gets_a_slot_a_gpu_and_its_part_of_the_cores() -> None:
+    found = share(Device(gpus=1), [*machines(16, gpus=4), *machines(64)])
+    assert (found.num_threads, found.slots_per_node) == (4, 4)
+    assert share(Device(gpus=2), machines(16, gpus=4)).slots_per_node == 2
+
+
+def test_a_model_that_fits_nowhere_still_says_what_it_needs() -> None:
+    found = share(Device(gpus=1), machines(2))
+    assert (found.device.num_cpus, found.device.gpus, found.slots_per_node) == (1, 1, 1)
+
+
+def test_this_process_is_one_slot_of_all_its_cores() -> None:
+    found = InlineExecutor().share(AUTO)
+    assert found.slots_per_node == 1
+    assert found.num_threads == min(MOST_THREADS, num_cores())
+
+
+def test_the_header_states_slots_threads_and_why() -> None:
+    assert str(share(AUTO, machines(2))) == "1 slot a machine × 2 threads (2 cores, at most 8 threads a slot)"
+    assert str(share(Device(cpus=1), machines(2))) == "2 slots a machine × 1 thread (device.cpus=1)"
+    assert str(share(AUTO, machines(2, 16))).endswith("(2 to 16 cores, at most 8 threads a slot)")
