@@ -33,6 +33,24 @@ class StudySpec(Protocol):
             ConfigError: the model lacks what the study needs (a reply format, a role).
         """
 
+    def writing(self, model: ModelSpec) -> Writing:
+        """The same episodes, each to be made when it is wanted.
+
+        Raises:
+            ConfigError: as `episodes`.
+        """
+
+
+class Writing(Protocol):
+    """The episodes of one model, of which none is kept: a grid has more texts than its driver has room for."""
+
+    @property
+    def places(self) -> Sequence[Mapping[str, Any]]:
+        """The axes of each episode, in the grid's order; no two are equal."""
+
+    def episode(self, axes: Mapping[str, Any]) -> Episode:
+        """The episode of these axes; made again, it is equal."""
+
 
 @dataclass(frozen=True, slots=True)
 class Study:
