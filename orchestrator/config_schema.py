@@ -73,7 +73,8 @@ class RunConfig(Spec):
     mode: Literal["run", "plan"] = "run"
     retry: Literal["none", "error"] = "none"
     isolation: Literal["class", "strict"] = "class"
-    block_episodes: Annotated[int, Field(ge=1, le=10_000)] = 2
+    block_episodes: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Nothing: as many as make blocks that are worth a worker's while."""
     where: str | dict[str, Any] | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
     only: tuple[str, ...] = ()

@@ -37,7 +37,12 @@ DOORS = {
     "xxhash": ENGINE,
     "jinja2": (*ENGINE, "analysis/report/page.py"),
     "markupsafe": ("analysis/report/page.py",),
-    "numpy": (*ENGINE, "workers/stream.py"),
+    # Of the driver only what handles a million cells at once.
+    "numpy": (
+        *ENGINE,
+        "workers/stream.py",
+        *(f"orchestrator/{name}.py" for name in ("ids", "columns", "cells", "grid", "plan", "blocks", "tokens", "run")),
+    ),
     "tqdm": ENGINE,
     # A surface. Its modules are imported when a session opens.
     "langgraph": LANGGRAPH,
