@@ -13,7 +13,6 @@ from orchestrator.ids import Bools, Ids, Ints
 from workers.episode import Episode
 from workers.errors import ConfigError
 from workers.identity import digest
-from workers.studies import Writing
 
 
 class Treatment(NamedTuple):
@@ -33,39 +32,41 @@ class Shelf:
     Attributes:
         models: their names.
         weights: the digest of each model's identity.
-        writings: what episodes are written from, one for each part and model.
+        writings: the episodes of each part and model, which may be made whenever they are looked at.
         levels: axis → its levels; `codes` says of each episode which.
-        model, writing: of each episode, as a place in those lists.
+        model, writing: of each episode, as a place in those lists; `place` is its own in the writing.
     """
 
     models: list[str] = field(default_factory=list)
     weights: list[str] = field(default_factory=list)
-    writings: list[Writing] = field(default_factory=list)
+    writings: list[Sequence[Episode]] = field(default_factory=list)
     levels: dict[str, dict[Any, int]] = field(default_factory=dict)
     codes: dict[str, list[int]] = field(default_factory=dict)
     model: list[int] = field(default_factory=list)
     writing: list[int] = field(default_factory=list)
+    place: list[int] = field(default_factory=list)
     contents: bytearray = field(default_factory=bytearray)
     known: dict[bytes, int] = field(default_factory=dict)
     """Episode id → its place, in the order of places."""
 
-    def add(self, model: str, weights: str, writing: Writing) -> Ints:
-        """Each episode of a model is made once, for its id; where they stand."""
+    def add(self, model: str, weights: str, writing: Sequence[Episode]) -> Ints:
+        """Look at each episode of a model once, for its id; where they stand."""
         if model not in self.models:
             self.models.append(model)
             self.weights.append(weights)
         self.writings.append(writing)
         at_model, at_writing = self.models.index(model), len(self.writings) - 1
         found = []
-        for axes in writing.places:
-            content = writing.episode(axes).digest
+        for place, episode in enumerate(writing):
+            content = episode.digest
             name = bytes.fromhex(digest(f"{weights}\x1f{content}"))
             at = self.known.setdefault(name, len(self.model))
             if at == len(self.model):
                 self.model.append(at_model)
                 self.writing.append(at_writing)
+                self.place.append(place)
                 self.contents += bytes.fromhex(content)
-                self._note(axes)
+                self._note(episode.axes)
             found.append(at)
         return np.array(found, dtype=np.int64)
 
@@ -84,6 +85,7 @@ class Shelf:
             codes={axis: np.array(codes, dtype=np.int64) for axis, codes in self.codes.items()},
             model=np.array(self.model, dtype=np.int64),
             writing=np.array(self.writing, dtype=np.int64),
+            place=np.array(self.place, dtype=np.int64),
             contents=Ids(bytes(self.contents)),
             ids=Ids(b"".join(self.known)),
         )
@@ -100,11 +102,12 @@ class Episodes:
 
     models: tuple[str, ...]
     weights: tuple[str, ...]
-    writings: tuple[Writing, ...]
+    writings: tuple[Sequence[Episode], ...]
     levels: dict[str, list[Any]]
     codes: dict[str, Ints]
     model: Ints
     writing: Ints
+    place: Ints
     contents: Ids
     ids: Ids
 
@@ -118,8 +121,8 @@ class Episodes:
         Raises:
             ConfigError: it is another one than when the grid was expanded.
         """
-        writing: Writing = self.writings[self.writing[at]]
-        episode = writing.episode(self.axes(at))
+        writing: Sequence[Episode] = self.writings[self.writing[at]]
+        episode = writing[int(self.place[at])]
         if episode.digest != self.contents[at]:
             raise ConfigError("the texts that episodes are made of have changed meanwhile: run the same command again")
         return episode

@@ -16,7 +16,7 @@ from orchestrator.config import Composed, Part
 from orchestrator.config_schema import Exclusion
 from orchestrator.ids import Bools, Ids, Ints
 from orchestrator.where import Levels, named, predicate
-from workers import arms
+from workers import arms, studies
 from workers.errors import ConfigError, NotInstalled
 from workers.identity import canonical, digest, libraries
 from workers.spec import ModelSpec
@@ -147,7 +147,7 @@ def _columns(
     for model in part.models:
         asked = dict(_treatments(part, model))
         codes = [treatments.setdefault(treatment, len(treatments)) for treatment in asked]
-        at = shelf.add(model.name, models[model.name].digest, part.spec.writing(model))
+        at = shelf.add(model.name, models[model.name].digest, studies.written(part.spec, model))
         num_draws = np.array(list(asked.values()), dtype=np.int64)
         found.append((np.repeat(at, len(codes)), np.tile(codes, len(at)), np.tile(num_draws, len(at))))
     return Columns(*(np.concatenate(columns) for columns in zip(*found, strict=True)))

@@ -7,7 +7,6 @@ adds nothing but prefixes of many lengths. Nobody judges the replies.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import cycle, islice, product
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -65,40 +64,21 @@ class CostSpec(Spec):
     levels: Levels
     texts: Texts
 
-    def episodes(self, model: ModelSpec) -> Iterator[Episode]:
+    def episodes(self, model: ModelSpec) -> Iterator[Episode]:  # noqa: ARG002
         """One episode a length and repeat, the repeats of all lengths in turn.
 
         A machine that grows slower or warmer during the run then does so for every length.
         """
-        writing = self.writing(model)
-        return map(writing.episode, writing.places)
+        for repeat, num_words in product(self.levels.repeat, self.levels.num_words):
+            yield self._episode(num_words, repeat)
 
-    def writing(self, model: ModelSpec) -> Passages:  # noqa: ARG002
-        """The same, each to be made when it is wanted."""
-        levels = self.levels
-        return Passages(
-            self.texts, [{"num_words": n, "repeat": repeat} for repeat, n in product(levels.repeat, levels.num_words)]
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Passages:
-    """What the episodes are written from.
-
-    Attributes:
-        places: the axes of each episode, in the grid's order.
-    """
-
-    texts: Texts
-    places: Sequence[Mapping[str, Any]]
-
-    def episode(self, axes: Mapping[str, Any]) -> Episode:
-        """The episode of one length and repeat."""
+    def _episode(self, num_words: int, repeat: int) -> Episode:
         texts = self.texts
-        said = " ".join(islice(cycle(texts.passage.split()), axes["num_words"]))
-        turns = (texts.opening.replace("{repeat}", str(axes["repeat"])) + said, texts.branch, texts.finalize)
+        said = " ".join(islice(cycle(texts.passage.split()), num_words))
+        turns = (texts.opening.replace("{repeat}", str(repeat)) + said, texts.branch, texts.finalize)
         committed, branch, finalize = ((Message("user", text),) for text in turns)
-        return Episode("cost", dict(axes), committed, branch, finalize, carriers=(texts.marker,), facts={})
+        axes = {"num_words": num_words, "repeat": repeat}
+        return Episode("cost", axes, committed, branch, finalize, carriers=(texts.marker,), facts={})
 
 
 class CostJudge:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from workers import replies, surfaces
 from workers.episode import Episode, Message
 from workers.errors import ConfigError, nearest
 from workers.gates import Gate, facts
 from workers.spec import ModelSpec
+from workers.studies.base import levels_of
 from workers.studies.rollback import content, lint
+from workers.studies.rollback.axes import AXES
 from workers.studies.rollback.content import Said
 from workers.studies.rollback.places import filled, said
 from workers.studies.rollback.rule import verdict
 from workers.studies.rollback.texts import EffectCard, ReplyFormat, Texts
 
+_AXES = levels_of(AXES)
 MOST_PAIRS = 4096
 """Pairs of branches remembered at once: a grid says each on every surface, and the largest says more than fit."""
 
@@ -38,22 +41,34 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
-    """What the episodes of one model are written from.
+class Writing(Sequence[Episode]):
+    """The episodes of one model, each written when it is looked at; looked at again, it is equal.
 
     Attributes:
-        places: the axes of each episode, in the grid's order.
+        places: the levels of each episode, in the order of the axes.
     """
 
     texts: Texts
     model: ModelSpec
     gates: tuple[Gate, ...]
-    places: Sequence[Mapping[str, Any]] = ()
+    places: Sequence[tuple[str | bool, ...]]
     _settings: dict[tuple[Any, ...], Setting] = field(default_factory=dict, repr=False, compare=False)
     _pairs: dict[tuple[Any, ...], Pair] = field(default_factory=dict, repr=False, compare=False)
 
-    def episode(self, axes: Mapping[str, Any]) -> Episode:
-        """The episode of one combination of levels; made again, it is equal.
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, at: int) -> Episode: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Episode]: ...
+    def __getitem__(self, at: int | slice) -> Episode | Sequence[Episode]:
+        if isinstance(at, slice):
+            return [self[place] for place in range(len(self))[at]]
+        return self.episode(dict(zip(_AXES, self.places[at], strict=True)))
+
+    def episode(self, axes: dict[str, Any]) -> Episode:
+        """The episode of one combination of levels.
 
         Raises:
             ConfigError: the texts would attack nothing, or what they ask for could not be read.
@@ -64,7 +79,7 @@ class Writing:
         attacked = self.texts.effects[axes["effect_type"]].unauthorised
         return Episode(
             study="rollback",
-            axes=dict(axes),
+            axes=axes,
             committed=setting.committed,
             branch=(Message(self._role(axes["vehicle"]), said_here.branch),),
             finalize=setting.finalize,
