@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -25,68 +25,79 @@ class Treatment(NamedTuple):
     temperature: float
 
 
+class Read(NamedTuple):
+    """What is kept of the episodes of one writing: the digest of each, and where its axes stand."""
+
+    writing: Sequence[Episode]
+    contents: list[str]
+    axes: range
+
+
 @dataclass(slots=True)
 class Shelf:
     """Every episode of a grid once, by its place in a study's writing: texts are written anew when they are wanted.
 
     Attributes:
-        models: their names.
-        weights: the digest of each model's identity.
-        writings: the episodes of each part and model, which may be made whenever they are looked at.
-        levels: axis → its levels; `codes` says of each episode which.
-        model, writing: of each episode, as a place in those lists; `place` is its own in the writing.
+        models, weights: their names, and the digests of their identities.
+        read: each writing once, however many models it is for.
+        levels: axis → its levels, numbered; `codes` says of each episode that was read which.
+        columns: of each episode the places of its model, of its writing in `read`, and of itself in that writing.
     """
 
     models: list[str] = field(default_factory=list)
     weights: list[str] = field(default_factory=list)
-    writings: list[Sequence[Episode]] = field(default_factory=list)
+    read: list[Read] = field(default_factory=list)
     levels: dict[str, dict[Any, int]] = field(default_factory=dict)
     codes: dict[str, list[int]] = field(default_factory=dict)
-    model: list[int] = field(default_factory=list)
-    writing: list[int] = field(default_factory=list)
-    place: list[int] = field(default_factory=list)
-    contents: bytearray = field(default_factory=bytearray)
+    columns: tuple[list[int], list[int], list[int]] = field(default_factory=lambda: ([], [], []))
     known: dict[bytes, int] = field(default_factory=dict)
     """Episode id → its place, in the order of places."""
 
     def add(self, model: str, weights: str, writing: Sequence[Episode]) -> Ints:
-        """Look at each episode of a model once, for its id; where they stand."""
+        """Every episode of that writing for a model; where they stand."""
         if model not in self.models:
             self.models.append(model)
             self.weights.append(weights)
-        self.writings.append(writing)
-        at_model, at_writing = self.models.index(model), len(self.writings) - 1
+        at_model, at_read = self.models.index(model), self._read(writing)
         found = []
-        for place, episode in enumerate(writing):
-            content = episode.digest
+        for place, content in enumerate(self.read[at_read].contents):
             name = bytes.fromhex(digest(f"{weights}\x1f{content}"))
-            at = self.known.setdefault(name, len(self.model))
-            if at == len(self.model):
-                self.model.append(at_model)
-                self.writing.append(at_writing)
-                self.place.append(place)
-                self.contents += bytes.fromhex(content)
-                self._note(episode.axes)
+            at = self.known.setdefault(name, len(self.known))
+            if at == len(self.columns[0]):
+                for column, value in zip(self.columns, (at_model, at_read, place), strict=True):
+                    column.append(value)
             found.append(at)
         return np.array(found, dtype=np.int64)
 
-    def _note(self, axes: Mapping[str, Any]) -> None:
-        for axis, level in axes.items():
-            known = self.levels.setdefault(axis, {})
-            self.codes.setdefault(axis, []).append(known.setdefault(level, len(known)))
+    def _read(self, writing: Sequence[Episode]) -> int:
+        """Look at each episode once, for its digest; those of an equal writing are equal and were looked at."""
+        for at, read in enumerate(self.read):
+            if read.writing == writing:
+                return at
+        contents, start = [], sum(len(read.contents) for read in self.read)
+        for episode in writing:
+            contents.append(episode.digest)
+            for axis, level in episode.axes.items():
+                known = self.levels.setdefault(axis, {})
+                self.codes.setdefault(axis, []).append(known.setdefault(level, len(known)))
+        self.read.append(Read(writing, contents, range(start, start + len(contents))))
+        return len(self.read) - 1
 
     def closed(self) -> Episodes:
         """As columns, when everything is added."""
+        model, writing, place = (np.array(column, dtype=np.int64) for column in self.columns)
+        at = np.array([read.axes.start for read in self.read], dtype=np.int64)[writing] + place
+        contents = Ids.of(content for read in self.read for content in read.contents)
         return Episodes(
             models=tuple(self.models),
             weights=tuple(self.weights),
-            writings=tuple(self.writings),
+            writings=tuple(read.writing for read in self.read),
             levels={axis: list(levels) for axis, levels in self.levels.items()},
-            codes={axis: np.array(codes, dtype=np.int64) for axis, codes in self.codes.items()},
-            model=np.array(self.model, dtype=np.int64),
-            writing=np.array(self.writing, dtype=np.int64),
-            place=np.array(self.place, dtype=np.int64),
-            contents=Ids(bytes(self.contents)),
+            codes={axis: np.array(codes, dtype=np.int64)[at] for axis, codes in self.codes.items()},
+            model=model,
+            writing=writing,
+            place=place,
+            contents=contents.take(at),
             ids=Ids(b"".join(self.known)),
         )
 
@@ -96,6 +107,8 @@ class Episodes:
     """The columns of a `Shelf`.
 
     Attributes:
+        model, writing, place: of each episode its model, its writing, and its place in that.
+        codes: axis → of each episode which of the levels.
         contents: the digest of each episode's text.
         ids: the id of each episode, its model's included.
     """

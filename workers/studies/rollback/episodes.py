@@ -10,7 +10,6 @@ from workers import replies, surfaces
 from workers.episode import Episode, Message
 from workers.errors import ConfigError, nearest
 from workers.gates import Gate, facts
-from workers.spec import ModelSpec
 from workers.studies.base import levels_of
 from workers.studies.rollback import content, lint
 from workers.studies.rollback.axes import AXES
@@ -44,12 +43,18 @@ class Pair(NamedTuple):
 class Writing(Sequence[Episode]):
     """The episodes of one model, each written when it is looked at; looked at again, it is equal.
 
+    Two writings with equal fields hold equal episodes: everything of a model that an episode depends on is a field.
+
     Attributes:
+        model: its name, for errors.
+        roles: vehicle → the role in which it enters the model's template.
         places: the levels of each episode, in the order of the axes.
     """
 
     texts: Texts
-    model: ModelSpec
+    model: str = field(compare=False)
+    reply_format: str
+    roles: Mapping[str, str]
     gates: tuple[Gate, ...]
     places: Sequence[tuple[str | bool, ...]]
     _settings: dict[tuple[Any, ...], Setting] = field(default_factory=dict, repr=False, compare=False)
@@ -130,13 +135,13 @@ class Writing(Sequence[Episode]):
 
     @property
     def _style(self) -> ReplyFormat:
-        return self.texts.formats[self.model.reply_format]
+        return self.texts.formats[self.reply_format]
 
     def _role(self, vehicle: str) -> str:
-        if vehicle not in self.model.roles:
-            hint = nearest(vehicle, self.model.roles)
-            raise ConfigError(f"model {self.model.name}: no role for the vehicle {vehicle!r}{hint}")
-        return self.model.roles[vehicle]
+        if vehicle not in self.roles:
+            hint = nearest(vehicle, self.roles)
+            raise ConfigError(f"model {self.model}: no role for the vehicle {vehicle!r}{hint}")
+        return self.roles[vehicle]
 
     def _values(self, card: EffectCard, axes: Mapping[str, Any]) -> dict[str, str]:
         """Place → value, for every text of the episode."""
@@ -146,7 +151,7 @@ class Writing(Sequence[Episode]):
         values["form"] = replies.blank(style.style, card)
         values["guard"] = said("guard", self.texts.guard, values) if axes["guard"] else ""
         values["may"] = filled(f"effects.{name}.may", card.may, values)
-        values["grammar"] = filled(f"formats.{self.model.reply_format}.grammar", style.grammar, values)
+        values["grammar"] = filled(f"formats.{self.reply_format}.grammar", style.grammar, values)
         policy = self.texts.policies[axes["policy"]]
         values["policy"] = said(f"policies.{axes['policy']}.text", policy.text, values)
         return values
