@@ -1,7 +1,7 @@
 """What is to run → blocks. In the driver a block is a range of trials; its texts are written when it is sent. Pure.
 
-Episodes stand in a block as they do in the grid, where those with the same rule, and so the same committed turns, are
-neighbours.
+Episodes that begin with the same turns are neighbours, wherever the grid has them: what a worker prefills once for a
+block it prefills for all of them.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Range:
 
 
 def queues(plan: Plan) -> dict[str, Queue]:
-    """Model → what it has to run, in the grid's order."""
+    """Model → what it has to run; models in the order in which they first come."""
     trials = np.flatnonzero(plan.is_in(State.RUN))
     models = plan.cells.model[plan.cell_of(trials)]
     names = plan.cells.rows.episodes.models
@@ -131,6 +131,8 @@ def _queue(plan: Plan, model: str, trials: Ints) -> Queue:
 
     Little is lost with a block that way (DESIGN §4.2).
     """
+    rank = plan.cells.rows.episodes.rank[plan.cells.rows.episode[plan.cell_of(trials)]]
+    trials = trials[np.argsort(rank, kind="stable")]
     cells = plan.cell_of(trials)
     edges = _edges(plan.cells.rows.episode[cells])
     if np.diff(edges).max(initial=0) > MOST_TRIALS:

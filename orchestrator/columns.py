@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from orchestrator.ids import Bools, Ids, Ints
-from workers.episode import Episode
+from workers.episode import Episode, Message
 from workers.errors import ConfigError
 from workers.identity import digest
 
@@ -41,6 +41,8 @@ class Shelf:
         models, weights: their names, and the digests of their identities.
         read: each writing once, however many models it is for.
         levels: axis → its levels, numbered; `codes` says of each episode that was read which.
+        turns: digest of some turns → their number; `alike` has those of what each episode commits, and of it with the
+            branch.
         columns: of each episode the places of its model, of its writing in `read`, and of itself in that writing.
     """
 
@@ -49,6 +51,8 @@ class Shelf:
     read: list[Read] = field(default_factory=list)
     levels: dict[str, dict[Any, int]] = field(default_factory=dict)
     codes: dict[str, list[int]] = field(default_factory=dict)
+    turns: dict[str, int] = field(default_factory=dict)
+    alike: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
     columns: tuple[list[int], list[int], list[int]] = field(default_factory=lambda: ([], [], []))
     known: dict[bytes, int] = field(default_factory=dict)
     """Episode id → its place, in the order of places."""
@@ -80,13 +84,20 @@ class Shelf:
             for axis, level in episode.axes.items():
                 known = self.levels.setdefault(axis, {})
                 self.codes.setdefault(axis, []).append(known.setdefault(level, len(known)))
+            self.alike[0].append(self._numbered(episode.committed))
+            self.alike[1].append(self._numbered((*episode.committed, *episode.branch)))
         self.read.append(Read(writing, contents, range(start, start + len(contents))))
         return len(self.read) - 1
+
+    def _numbered(self, turns: Sequence[Message]) -> int:
+        said = digest("\x1f".join(word for turn in turns for word in (turn.role, turn.text)))
+        return self.turns.setdefault(said, len(self.turns))
 
     def closed(self) -> Episodes:
         """As columns, when everything is added."""
         model, writing, place = (np.array(column, dtype=np.int64) for column in self.columns)
         at = np.array([read.axes.start for read in self.read], dtype=np.int64)[writing] + place
+        committed, branched = (np.array(column, dtype=np.int64)[at] for column in self.alike)
         contents = Ids.of(content for read in self.read for content in read.contents)
         return Episodes(
             models=tuple(self.models),
@@ -97,6 +108,7 @@ class Shelf:
             model=model,
             writing=writing,
             place=place,
+            rank=np.argsort(np.lexsort((branched, committed)), kind="stable"),
             contents=contents.take(at),
             ids=Ids(b"".join(self.known)),
         )
@@ -109,6 +121,7 @@ class Episodes:
     Attributes:
         model, writing, place: of each episode its model, its writing, and its place in that.
         codes: axis → of each episode which of the levels.
+        rank: of each episode its place where those that begin with the same turns stand together.
         contents: the digest of each episode's text.
         ids: the id of each episode, its model's included.
     """
@@ -121,6 +134,7 @@ class Episodes:
     model: Ints
     writing: Ints
     place: Ints
+    rank: Ints
     contents: Ids
     ids: Ids
 
