@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import platform
 import resource
 import subprocess
@@ -48,11 +49,12 @@ AXES = {
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One plan, or the sum of several: seconds of each step, and what the process held at most."""
+    """One plan: seconds of each step by the clock, those of the CPU for both, and what the process held at most."""
 
     num_cells: int
     expand_s: float
     subtract_s: float
+    cpu_s: float
     peak_mb: float
     num_to_run: int
 
@@ -108,13 +110,13 @@ def measure(store: Store, num_cells: int) -> Round:
 
 
 def _timed(store: Store, grid: Composed, models: dict[str, ModelIdentity]) -> Round:
-    start = time.perf_counter()
+    start, start_cpu = time.perf_counter(), time.process_time()
     cells = expand(grid, models)
     expanded = time.perf_counter()
     planned = plan(cells, known(cells, ledger.records(store, grid.study.name)), {}, retry_errors=False)
-    done = time.perf_counter()
+    done, cpu_s = time.perf_counter(), time.process_time() - start_cpu
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
-    return Round(len(cells), expanded - start, done - expanded, peak_mb, int(planned.is_in(State.RUN).sum()))
+    return Round(len(cells), expanded - start, done - expanded, cpu_s, peak_mb, int(planned.is_in(State.RUN).sum()))
 
 
 def rounds(folder: Path, sizes: Sequence[int], num_rounds: int) -> dict[int, list[Round]]:
@@ -146,7 +148,8 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 
 def report(found: dict[int, list[Round]]) -> Iterator[str]:
     """The table as Markdown, how it grows, and the machine."""
-    header = ("cells", "finished rows", "expand + ids s", "anti-join s", "together s", "µs a cell", "peak MB", "to run")
+    steps = ("expand + ids s", "anti-join s", "together s", "CPU s")
+    header = ("cells", "finished rows", *steps, "µs a cell", "peak MB", "to run")
     yield f"| {' | '.join(header)} |"
     yield f"| {' | '.join(['---:'] * len(header))} |"
     points = []
@@ -154,14 +157,16 @@ def report(found: dict[int, list[Round]]) -> Iterator[str]:
         size, total = of_size[0].num_cells, [one.total_s for one in of_size]
         points.append((float(size), median(total)))
         spread = f"{median(total):.3g} ({min(total):.3g}-{max(total):.3g})"
-        steps = (median(one.expand_s for one in of_size), median(one.subtract_s for one in of_size))
+        expand_s, subtract_s = (median(getattr(one, step) for one in of_size) for step in ("expand_s", "subtract_s"))
         peak_mb, to_run = max(one.peak_mb for one in of_size), max(one.num_to_run for one in of_size)
-        numbers = (f"{size:,}", f"{size:,}", f"{steps[0]:.3g}", f"{steps[1]:.3g}", spread)
+        cpu_s = median(one.cpu_s for one in of_size)
+        numbers = (f"{size:,}", f"{size:,}", f"{expand_s:.3g}", f"{subtract_s:.3g}", spread, f"{cpu_s:.3g}")
         yield f"| {' | '.join(numbers)} | {1e6 * median(total) / size:.3g} | {peak_mb:.0f} | {to_run} |"
     yield ""
     if len(points) > 1:
         yield f"seconds grow with the power {slope(points):.2f} of the cells (1 is linear)"
     yield f"{len(next(iter(found.values())))} rounds, median (least-most); the peak is the whole process's"
+    yield f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores: where others run, the CPU's seconds tell more"
     yield f"{platform.platform()}, {platform.processor() or platform.machine()}, Python {platform.python_version()}"
 
 
