@@ -17,8 +17,8 @@ from tests.orchestrator.unions import laid_out
 from tests.planned import planned, records
 
 ROOT = Path(__file__).parents[2]
-GROWTH_MB = 120
-"""Objects for 110,880 cells, their episodes and trials took 700 MB; columns take 40, of which half is the model files."""
+GROWTH_MB = 60
+"""An object for each cell, with the texts of the episodes, would take more than twice as much; columns take a third."""
 LARGE = """
 import resource
 from benchmarks import plan as benchmark
