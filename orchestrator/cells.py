@@ -9,8 +9,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from orchestrator.columns import Rows, Treatment
 from orchestrator.ids import Bools, Ids, Ints
+from orchestrator.rows import Rows, Treatment
 from workers.episode import Episode
 from workers.identity import IDENTITY_VERSION, Identity
 

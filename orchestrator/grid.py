@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from orchestrator.catalogue import Catalogue, Episodes
 from orchestrator.cells import Cells, identified
-from orchestrator.columns import Episodes, Rows, Shelf, Treatment, joined
 from orchestrator.config import Composed, Part
 from orchestrator.config_schema import Exclusion
 from orchestrator.ids import Bools, Ids, Ints
+from orchestrator.rows import Rows, Treatment, joined
 from orchestrator.where import Levels, named, predicate
 from workers import arms, studies
 from workers.errors import ConfigError, NotInstalled
@@ -117,17 +118,17 @@ def lay_out(composed: Composed, models: Mapping[str, ModelIdentity]) -> Grid:
 
 def _asked(composed: Composed, models: Mapping[str, ModelIdentity]) -> tuple[list[tuple[Part, Rows]], list[Unplanned]]:
     """The rows of each part before anything is excluded, and the parts that need what is not installed."""
-    shelf, treatments = Shelf(), dict[Treatment, int]()
+    catalogue, treatments = Catalogue(), dict[Treatment, int]()
     found: list[tuple[Part, Columns]] = []
     unplanned = []
     for part in composed.parts:
         try:
-            found.append((part, _columns(part, models, shelf, treatments)))
+            found.append((part, _columns(part, models, catalogue, treatments)))
         except NotInstalled as lack:
             unplanned.append(Unplanned(part.name, str(lack)))
             if len(unplanned) == len(composed.parts):
                 raise
-    episodes, known = shelf.closed(), tuple(treatments)
+    episodes, known = catalogue.closed(), tuple(treatments)
     return [(part, _rows(part, columns, episodes, known)) for part, columns in found], unplanned
 
 
@@ -140,14 +141,14 @@ class Columns(NamedTuple):
 
 
 def _columns(
-    part: Part, models: Mapping[str, ModelIdentity], shelf: Shelf, treatments: dict[Treatment, int]
+    part: Part, models: Mapping[str, ModelIdentity], catalogue: Catalogue, treatments: dict[Treatment, int]
 ) -> Columns:
     """Every episode of a part with every treatment; both become known where they were not."""
     found = []
     for model in part.models:
         asked = dict(_treatments(part, model))
         codes = [treatments.setdefault(treatment, len(treatments)) for treatment in asked]
-        at = shelf.add(model.name, models[model.name].digest, studies.written(part.spec, model))
+        at = catalogue.add(model.name, models[model.name].digest, studies.written(part.spec, model))
         num_draws = np.array(list(asked.values()), dtype=np.int64)
         found.append((np.repeat(at, len(codes)), np.tile(codes, len(at)), np.tile(num_draws, len(at))))
     return Columns(*(np.concatenate(columns) for columns in zip(*found, strict=True)))

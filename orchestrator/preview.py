@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.columns import Rows
 from orchestrator.plan import Plan, State, by_model
+from orchestrator.rows import Rows
 from orchestrator.run import Prepared
 from orchestrator.terminal import plain
 from orchestrator.tokens import CHARACTERS_A_TOKEN, Estimate

@@ -17,6 +17,7 @@ PACKAGES = ("orchestrator", "workers", "analysis")
 
 ENGINE = ("workers/engine/*",)
 LANGGRAPH = ("workers/surfaces/langgraph/*",)
+_IN_COLUMNS = ("ids", "catalogue", "rows", "cells", "grid", "plan", "blocks", "tokens", "run")
 DOORS = {
     # Ours: workers know nobody, analysis meets the rest only through Parquet, the orchestrator asks it for little.
     "workers": ("workers/*", "orchestrator/*"),
@@ -41,7 +42,7 @@ DOORS = {
     "numpy": (
         *ENGINE,
         "workers/stream.py",
-        *(f"orchestrator/{name}.py" for name in ("ids", "columns", "cells", "grid", "plan", "blocks", "tokens", "run")),
+        *(f"orchestrator/{name}.py" for name in _IN_COLUMNS),
     ),
     "tqdm": ENGINE,
     # A surface. Its modules are imported when a session opens.

@@ -51,12 +51,12 @@ class Writing(Sequence[Episode]):
         places: the levels of each episode, in the order of the axes.
     """
 
-    texts: Texts
     model: str = field(compare=False)
     reply_format: str
     roles: Mapping[str, str]
-    gates: tuple[Gate, ...]
     places: Sequence[tuple[str | bool, ...]]
+    gates: tuple[Gate, ...]
+    texts: Texts
     _settings: dict[tuple[Any, ...], Setting] = field(default_factory=dict, repr=False, compare=False)
     _pairs: dict[tuple[Any, ...], Pair] = field(default_factory=dict, repr=False, compare=False)
 
