@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic
 
-from orchestrator.backlog import Backlog, TrialKey
+from orchestrator.backlog import B, Backlog
 from orchestrator.executors.base import Done, Event, Failed, FailureClass, Ready
-from workers.block import Block
 from workers.errors import StoreError
 
 IN_FLIGHT = 2
@@ -20,29 +20,29 @@ PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Generic[B]):
     """What a run leaves behind.
 
     Attributes:
-        missing: (cell_id, draw) → why the trial was not recorded by this run.
+        missing: blocks that were not recorded by this run, each with the reason.
         reasons: model → why its trials are missing; where they differ, what ended the model or else the first.
         num_loads: how often a model was loaded.
     """
 
-    missing: dict[TrialKey, str]
+    missing: list[tuple[B, str]]
     reasons: dict[str, str]
     was_interrupted: bool
     num_loads: int
 
 
 @dataclass(slots=True)
-class _Slot:
+class _Slot(Generic[B]):
     model: str
     is_ready: bool = False
-    blocks: deque[Block] = field(default_factory=deque)
+    blocks: deque[B] = field(default_factory=deque)
 
 
-class Allocation:
+class Allocation(Generic[B]):
     """The state of a run, and every decision in it.
 
     A model keeps its slots until none of its blocks is queued. Slots are shared out by the work left per slot, so the
@@ -53,9 +53,9 @@ class Allocation:
         num_freed: how many slots are gone.
     """
 
-    def __init__(self, blocks: Mapping[str, Sequence[Block]]) -> None:
+    def __init__(self, blocks: Mapping[str, Sequence[B]]) -> None:
         self._backlogs = {model: Backlog(queue) for model, queue in blocks.items()}
-        self._slots: dict[int, _Slot] = {}
+        self._slots: dict[int, _Slot[B]] = {}
         self._hungry: dict[int, None] = {}  # in order, unlike a set
         self._is_interrupted = False
         self.num_loads = 0
@@ -80,7 +80,7 @@ class Allocation:
         """`wanted` fits nowhere, not even on empty machines."""
         self._backlogs[model].starved(now_s, PATIENCE_S, reason)
 
-    def feed(self) -> list[tuple[int, Block]]:
+    def feed(self) -> list[tuple[int, B]]:
         """Blocks to submit: one to each idle slot first, then one behind the running one."""
         fed = []
         for depth in range(1, IN_FLIGHT + 1):
@@ -137,15 +137,15 @@ class Allocation:
         """Open and submit nothing more; let each slot commit the block that it is at."""
         self._is_interrupted = True
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Outcome[B]:
         """What is left undone; ends it."""
         for backlog in self._backlogs.values():
             backlog.give_up(backlog.barred or "interrupted")
-        missing = {key: reason for b in self._backlogs.values() for key, reason in b.missing.items()}
-        reasons = {m: b.barred or next(iter(b.missing.values())) for m, b in self._backlogs.items() if b.missing}
+        missing = [lost for backlog in self._backlogs.values() for lost in backlog.missing]
+        reasons = {m: b.barred or b.missing[0][1] for m, b in self._backlogs.items() if b.missing}
         return Outcome(missing, reasons, self._is_interrupted, self.num_loads)
 
-    def _fail(self, event: Failed, slot: _Slot, backlog: Backlog) -> None:
+    def _fail(self, event: Failed, slot: _Slot[B], backlog: Backlog[B]) -> None:
         held, is_ready = list(slot.blocks), slot.is_ready
         self._forget(event.slot)
         if event.failure is FailureClass.STORE:
@@ -169,10 +169,10 @@ class Allocation:
         backlog.slots.discard(number)
         backlog.num_loading -= not slot.is_ready
 
-    def _is_runnable(self, backlog: Backlog) -> bool:
+    def _is_runnable(self, backlog: Backlog[B]) -> bool:
         return backlog.num_blocks > 0 and backlog.barred is None and not self._is_interrupted
 
-    def _is_slot_useful(self, backlog: Backlog) -> bool:
+    def _is_slot_useful(self, backlog: Backlog[B]) -> bool:
         if not self._is_runnable(backlog) or backlog.num_blocks <= backlog.num_loading:
             return False
         if not backlog.slots or backlog.trial_s is None or backlog.load_s is None:

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Generic, Protocol, Self, TypeVar
 
 from workers.block import Block
 
-TrialKey = tuple[str, int]
-"""(cell_id, draw)."""
+
+class Unmade(Protocol):
+    """A block before it is submitted: it is counted, queued and halved without its texts. Hashable by what it holds."""
+
+    @property
+    def num_trials(self) -> int:
+        """Trials to record."""
+
+    @property
+    def num_episodes(self) -> int:
+        """Works in it."""
+
+    def halves(self) -> tuple[Self, Self]:
+        """Two smaller ones; only for one of more than one work."""
+
+    def made(self) -> Block:
+        """The block as a worker takes it."""
+
+
+B = TypeVar("B", bound=Unmade)
 
 SPLIT_AT = 2
 """Losses at which a block of several episodes is halved."""
@@ -16,12 +35,7 @@ MAX_BARREN = 12
 """Losses in a row, without a committed block, beyond three rounds of all slots: above any honest bisection."""
 
 
-def trials(blocks: Iterable[Block]) -> Iterator[TrialKey]:
-    """The trials that blocks hold."""
-    return ((trial.cell_id, trial.draw) for block in blocks for work in block.works for trial in work.trials)
-
-
-class Backlog:
+class Backlog(Generic[B]):
     """The blocks of one model, and what is known of running them.
 
     Attributes:
@@ -31,13 +45,13 @@ class Backlog:
         barred: why no slot is opened for it any more.
         is_stopped: no further block of it may run, not even on a slot that has loaded it.
         load_s: what the last load took.
-        missing: trials given up, with the reason.
+        missing: blocks given up, with the reason.
     """
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[B]) -> None:
         self._untouched = iter(blocks)
-        self._returned: deque[Block] = deque()
-        self._losses: dict[str, int] = {}
+        self._returned: deque[B] = deque()
+        self._losses: dict[B, int] = {}
         self._peak = 1
         self._load_failures = 0
         self._barren = 0
@@ -52,21 +66,21 @@ class Backlog:
         self.load_s: float | None = None
         self.barred: str | None = None
         self.is_stopped = False
-        self.missing: dict[TrialKey, str] = {}
+        self.missing: list[tuple[B, str]] = []
 
     @property
     def trial_s(self) -> float | None:
         """Seconds a trial took so far; None before the first block is done."""
         return self._busy_s / self._num_done if self._num_done else None
 
-    def take(self) -> Block:
+    def take(self) -> B:
         """The next block; what was lost comes before what was never tried."""
         block = self._returned.popleft() if self._returned else next(self._untouched)
         self.num_blocks -= 1
         self.num_trials -= block.num_trials
         return block
 
-    def give_back(self, blocks: Iterable[Block]) -> None:
+    def give_back(self, blocks: Iterable[B]) -> None:
         """Queue again, at the front and in the same order, what a slot had taken."""
         returned = list(blocks)
         self._returned.extendleft(reversed(returned))
@@ -99,18 +113,18 @@ class Backlog:
         if self._load_failures >= 2 + self._peak:
             self.bar(reason)
 
-    def lost(self, block: Block, max_losses: int, reason: str) -> None:
+    def lost(self, block: B, max_losses: int, reason: str) -> None:
         """A worker died over `block`: queue it again, in halves at the second loss, or give its one episode up."""
-        losses = self._losses.pop(block.name, 0) + 1
-        if len(block.works) > 1 and losses >= SPLIT_AT:
+        losses = self._losses.pop(block, 0) + 1
+        if block.num_episodes > 1 and losses >= SPLIT_AT:
             halves = block.halves()
             # A half is suspect from the start, so that each level of the bisection costs one worker and not two.
-            self._losses.update((half.name, SPLIT_AT - 1) for half in halves)
+            self._losses.update((half, SPLIT_AT - 1) for half in halves)
             self.give_back(halves)
-        elif len(block.works) == 1 and losses >= max_losses:
-            self.missing.update(dict.fromkeys(trials([block]), reason))
+        elif block.num_episodes == 1 and losses >= max_losses:
+            self.missing.append((block, reason))
         else:
-            self._losses[block.name] = losses
+            self._losses[block] = losses
             self.give_back([block])
         self._barren += 1
         if self._barren >= MAX_BARREN + 3 * self._peak:
@@ -134,5 +148,4 @@ class Backlog:
 
     def give_up(self, reason: str) -> None:
         """Count everything queued as missing."""
-        rest = [self.take() for _ in range(self.num_blocks)]
-        self.missing.update(dict.fromkeys(trials(rest), reason))
+        self.missing += [(self.take(), reason) for _ in range(self.num_blocks)]

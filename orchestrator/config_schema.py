@@ -75,7 +75,8 @@ class RunConfig(Spec):
     isolation: Literal["class", "strict"] = "class"
     decode_once: bool = True
     kv_budget_mb: Annotated[int, Field(ge=1)] = 1024
-    block_episodes: Annotated[int, Field(ge=1, le=10_000)] = 2
+    block_episodes: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Nothing: as many as make blocks that are worth a worker's while."""
     where: str | dict[str, Any] | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
     only: tuple[str, ...] = ()

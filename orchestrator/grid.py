@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from orchestrator.catalogue import Catalogue, Episodes
+from orchestrator.cells import Cells, identified
 from orchestrator.config import Composed, Part
 from orchestrator.config_schema import Exclusion
-from orchestrator.where import Levels, predicate
-from workers import arms
-from workers.episode import Episode
+from orchestrator.ids import Bools, Ids, Ints
+from orchestrator.rows import Rows, Treatment, joined
+from orchestrator.where import Levels, named, predicate
+from workers import arms, studies
 from workers.errors import ConfigError, NotInstalled
-from workers.identity import IDENTITY_VERSION, Identity, canonical, digest, libraries
+from workers.identity import canonical, digest, libraries
 from workers.spec import ModelSpec
-from workers.studies import Study
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,30 +39,6 @@ class ModelIdentity:
     def digest(self) -> str:
         """Goes into every cell id of the model."""
         return digest(self.text)
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """Episode × arm: the grid's unit.
-
-    Attributes:
-        parts: names of the parts that ask for it; none where the grid has none.
-    """
-
-    model: str
-    episode_id: str
-    episode: Episode
-    arm: str
-    temperature: float
-    num_draws: int
-    identity: Identity
-    cell_id: str
-    parts: tuple[str, ...]
-    is_selected: bool
-
-    def joined(self, other: Cell) -> Cell:
-        """The same cell, asked for by another part too: as often as either wants it drawn."""
-        return replace(self, parts=(*self.parts, *other.parts), num_draws=max(self.num_draws, other.num_draws))
 
 
 class Excluded(NamedTuple):
@@ -79,7 +60,7 @@ class Unplanned(NamedTuple):
 class Grid:
     """What is asked for: the cells, selected or not, what was left out of them, and the parts that cannot be told."""
 
-    cells: list[Cell]
+    cells: Cells
     excluded: tuple[Excluded, ...]
     unplanned: tuple[Unplanned, ...] = ()
 
@@ -98,8 +79,8 @@ def identify(model: ModelSpec, weights: str, blocked: str | None) -> ModelIdenti
     return ModelIdentity(canonical({"weights": weights, **asked}), blocked)
 
 
-def expand(composed: Composed, models: Mapping[str, ModelIdentity]) -> list[Cell]:
-    """Every cell of the grid, selected or not; all arms of an episode stand together.
+def expand(composed: Composed, models: Mapping[str, ModelIdentity]) -> Cells:
+    """Every cell of the grid, selected or not.
 
     Raises:
         ConfigError: a level or a selection names something that does not exist.
@@ -108,62 +89,86 @@ def expand(composed: Composed, models: Mapping[str, ModelIdentity]) -> list[Cell
 
 
 def lay_out(composed: Composed, models: Mapping[str, ModelIdentity]) -> Grid:
-    """The union of the grid's parts, each cell once, without what is excluded.
+    """The union of the grid's parts, each cell once, without what is excluded; no text of an episode is kept.
 
     Raises:
         ConfigError: a level, an exclusion or a selection names something that does not exist.
         NotInstalled: no part can do without an optional package that is not there.
     """
-    kept: list[Cell] = []
+    kept: list[Rows] = []
     excluded: list[Excluded] = []
     asked, unplanned = _asked(composed, models)
-    everywhere = _levels([cell for _, cells in asked for cell in cells])
-    for part, cells in asked:
-        of_part = [(one, everywhere if one in composed.run.exclude else _levels(cells)) for one in part.run.exclude]
-        rest, left_out = _without(cells, of_part, part.name, is_strict=composed.is_as_filed)
-        kept += rest
+    everywhere = cache(lambda: _levels(table for _, table in asked))
+    for part, table in asked:
+        of_part = [(one, everywhere if one in composed.run.exclude else table.levels) for one in part.run.exclude]
+        rest, left_out = _without(table, of_part, part.name, is_strict=composed.is_as_filed)
+        kept.append(rest)
         excluded += left_out
-    cells = _united(kept)
+    rows = joined(kept)
     if composed.run.parts:
         of_whole = [one for one in composed.run.exclude if any(one not in p.run.exclude for p in composed.parts)]
-        at = _levels(cells)
-        cells, left_out = _without(cells, [(one, at) for one in of_whole], "", is_strict=composed.is_as_filed)
+        at = rows.levels()
+        rows, left_out = _without(rows, [(one, lambda: at) for one in of_whole], "", is_strict=composed.is_as_filed)
         excluded += left_out
-    if not cells:
+    if not len(rows):
         raise ConfigError("every cell of the grid is excluded; exclude=[] keeps them")
+    cells = identified(rows, f"{composed.study.name}/{composed.study.version}", libraries())
     return Grid(_selected(composed, cells), tuple(excluded), tuple(unplanned))
 
 
-def _asked(
-    composed: Composed, models: Mapping[str, ModelIdentity]
-) -> tuple[list[tuple[Part, list[Cell]]], list[Unplanned]]:
-    """The cells of each part before anything is excluded, and the parts that need what is not installed."""
-    asked = []
+def _asked(composed: Composed, models: Mapping[str, ModelIdentity]) -> tuple[list[tuple[Part, Rows]], list[Unplanned]]:
+    """The rows of each part before anything is excluded, and the parts that need what is not installed."""
+    catalogue, treatments = Catalogue(), dict[Treatment, int]()
+    found: list[tuple[Part, Columns]] = []
     unplanned = []
     for part in composed.parts:
         try:
-            asked.append((part, list(_cells(composed.study, part, models))))
+            found.append((part, _columns(part, models, catalogue, treatments)))
         except NotInstalled as lack:
             unplanned.append(Unplanned(part.name, str(lack)))
             if len(unplanned) == len(composed.parts):
                 raise
-    return asked, unplanned
+    episodes, known = catalogue.closed(), tuple(treatments)
+    return [(part, _rows(part, columns, episodes, known)) for part, columns in found], unplanned
 
 
-def _united(cells: Iterable[Cell]) -> list[Cell]:
-    """Each cell once, those of an episode together, in the order in which episodes first come."""
-    episodes: dict[str, dict[str, Cell]] = {}
-    for cell in cells:
-        same = episodes.setdefault(cell.episode_id, {})
-        known = same.get(cell.cell_id)
-        same[cell.cell_id] = known.joined(cell) if known else cell
-    return [cell for same in episodes.values() for cell in same.values()]
+class Columns(NamedTuple):
+    """Episode, treatment and number of draws of each row."""
+
+    episode: Ints
+    treatment: Ints
+    num_draws: Ints
+
+
+def _columns(
+    part: Part, models: Mapping[str, ModelIdentity], catalogue: Catalogue, treatments: dict[Treatment, int]
+) -> Columns:
+    """Every episode of a part with every treatment; both become known where they were not."""
+    found = []
+    for model in part.models:
+        asked = dict(_treatments(part, model))
+        codes = [treatments.setdefault(treatment, len(treatments)) for treatment in asked]
+        at = catalogue.add(model.name, models[model.name].digest, studies.written(part.spec, model))
+        num_draws = np.array(list(asked.values()), dtype=np.int64)
+        found.append((np.repeat(at, len(codes)), np.tile(codes, len(at)), np.tile(num_draws, len(at))))
+    return Columns(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+
+
+def _treatments(part: Part, model: ModelSpec) -> Iterator[tuple[Treatment, int]]:
+    """How the part treats each episode of a model, and how often it is drawn."""
+    for arm, (decode, num_draws) in product(part.spec.arms, part.spec.decode.each(model.max_new_tokens)):
+        yield Treatment(arm, f"{arm}/{arms.get(arm).version}", decode.text, decode.temperature), num_draws
+
+
+def _rows(part: Part, columns: Columns, episodes: Episodes, treatments: tuple[Treatment, ...]) -> Rows:
+    name = (part.name,) if part.name else ()
+    return Rows(episodes, treatments, *columns, unions=(name,), union=np.zeros(len(columns.episode), dtype=np.int64))
 
 
 def _without(
-    cells: list[Cell], exclusions: Sequence[tuple[Exclusion, Levels]], part: str, *, is_strict: bool
-) -> tuple[list[Cell], list[Excluded]]:
-    """The cells that no exclusion names, and for each exclusion how many are left out by it first.
+    rows: Rows, exclusions: Sequence[tuple[Exclusion, Callable[[], Levels]]], part: str, *, is_strict: bool
+) -> tuple[Rows, list[Excluded]]:
+    """The rows that no exclusion names, and for each exclusion how many are left out by it first.
 
     Args:
         exclusions: each with the levels that it may name.
@@ -171,15 +176,14 @@ def _without(
     counted = []
     for exclusion, levels in exclusions:
         # Where the command line chose other levels, a file may exclude what is not there.
-        known = levels if is_strict else {axis: _Open(names) for axis, names in levels.items()}
+        known = levels() if is_strict else {axis: _Open(names) for axis, names in levels().items()}
         try:
-            is_out = predicate(exclusion.where, known)
+            is_out = _matching(rows, exclusion.where, known)
         except ConfigError as error:
             raise ConfigError(f"{f'grid {part}: ' if part else ''}exclude: {error}") from None
-        kept = [cell for cell in cells if not is_out(_axes(cell))]
-        counted.append(Excluded(part, exclusion.why, len(cells) - len(kept)))
-        cells = kept
-    return cells, counted
+        counted.append(Excluded(part, exclusion.why, int(is_out.sum())))
+        rows = rows.take(~is_out)
+    return rows, counted
 
 
 class _Open(list[Any]):
@@ -189,72 +193,53 @@ class _Open(list[Any]):
         return True
 
 
-def _selected(composed: Composed, cells: list[Cell]) -> list[Cell]:
-    only = _resolved(composed.run.only, [cell.cell_id for cell in cells])
-    keep = predicate(composed.run.where, _levels(cells))
-    left = composed.run.limit if composed.run.limit is not None else len(cells)
-    selected = []
-    for cell in cells:
-        is_in = left > 0 and (not composed.run.only or cell.cell_id in only) and keep(_axes(cell))
-        left -= is_in
-        selected.append(cell if is_in else replace(cell, is_selected=False))
-    if not any(cell.is_selected for cell in selected):
-        raise ConfigError(f"where=, limit= and only= leave none of the {len(cells)} cells")
-    return selected
+def _matching(rows: Rows, where: str | dict[str, Any] | None, levels: Levels) -> Bools:
+    """The rows for which `where` holds: asked once for each combination of the levels that it names."""
+    keep = predicate(where, levels)
+    names = [axis for axis in rows.axes if axis in named(where)]
+    if not names or not len(rows):
+        return np.full(len(rows), keep({}) if where else True)
+    columns = [rows.column(axis) for axis in names]
+    sizes = [len(levels) for _, levels in columns]
+    mixed = np.ravel_multi_index([codes for codes, _ in columns], sizes)
+    combinations, place = np.unique(mixed, return_inverse=True)
+    answers = []
+    for combination in zip(*np.unravel_index(combinations, sizes), strict=True):
+        at = zip(names, combination, columns, strict=True)
+        answers.append(keep({axis: levels[code] for axis, code, (_, levels) in at}))
+    return np.array(answers, dtype=np.bool_)[place]
 
 
-def _axes(cell: Cell) -> dict[str, Any]:
-    return {"model": cell.model, "arm": cell.arm, **cell.episode.axes}
-
-
-def _levels(cells: Sequence[Cell]) -> dict[str, list[Any]]:
-    """Axis → its levels in this grid, in the grid's order."""
+def _levels(tables: Iterable[Rows]) -> dict[str, list[Any]]:
+    """Axis → its levels in any of the tables."""
     found: dict[str, dict[Any, None]] = {}
-    for cell in cells:
-        for name, level in _axes(cell).items():
-            found.setdefault(name, {})[level] = None
-    return {name: list(levels) for name, levels in found.items()}
+    for table in tables:
+        for axis, levels in table.levels().items():
+            found.setdefault(axis, {}).update(dict.fromkeys(levels))
+    return {axis: list(levels) for axis, levels in found.items()}
 
 
-def _cells(study: Study, part: Part, models: Mapping[str, ModelIdentity]) -> Iterator[Cell]:
-    spec, versions = part.spec, libraries()
-    treatments = [(name, f"{name}/{arms.get(name).version}") for name in spec.arms]
-    for model in part.models:
-        weights = models[model.name].digest
-        decodes = spec.decode.each(model.max_new_tokens)
-        for episode in spec.episodes(model):
-            content = episode.digest
-            episode_id = digest(f"{weights}\x1f{content}")
-            for (arm, treatment), (decode, num_draws) in product(treatments, decodes):
-                identity = Identity(
-                    version=IDENTITY_VERSION,
-                    study=f"{study.name}/{study.version}",
-                    model=weights,
-                    episode=content,
-                    arm=treatment,
-                    decode=decode.text,
-                    libraries=versions,
-                )
-                yield Cell(
-                    model=model.name,
-                    episode_id=episode_id,
-                    episode=episode,
-                    arm=arm,
-                    temperature=decode.temperature,
-                    num_draws=num_draws,
-                    identity=identity,
-                    cell_id=identity.cell_id,
-                    parts=(part.name,) if part.name else (),
-                    is_selected=True,
-                )
+def _selected(composed: Composed, cells: Cells) -> Cells:
+    run = composed.run
+    if run.only or run.where is not None or run.limit is not None:
+        is_in = _matching(cells.rows, run.where, cells.rows.levels())
+        if run.only:
+            is_in &= _resolved(run.only, cells.ids)
+        if run.limit is not None:
+            is_in &= np.cumsum(is_in) <= run.limit
+        if not is_in.any():
+            raise ConfigError(f"where=, limit= and only= leave none of the {len(cells)} cells")
+        cells = replace(cells, is_selected=is_in)
+    return cells
 
 
-def _resolved(only: tuple[str, ...], cell_ids: list[str]) -> set[str]:
-    found: set[str] = set()
+def _resolved(only: tuple[str, ...], ids: Ids) -> Bools:
+    """The one cell of each id or beginning of an id."""
+    found = np.zeros(len(ids), dtype=np.bool_)
     for wanted in only:
-        hits = [cell_id for cell_id in cell_ids if cell_id.startswith(wanted)]
+        hits = [at for at, cell_id in enumerate(ids) if cell_id.startswith(wanted)]
         if len(hits) != 1:
             count = f"{len(hits)} cells of this grid have" if hits else "no cell of this grid has"
             raise ConfigError(f"only={wanted}: {count} an id that begins so; mode=plan and SQL show ids")
-        found.update(hits)
+        found[hits] = True
     return found

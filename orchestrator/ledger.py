@@ -6,14 +6,16 @@ import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from orchestrator.blocks import Missing
 from orchestrator.config import Composed
-from orchestrator.plan import Planned, Recorded, TrialKey, best
+from orchestrator.ids import Ids
+from orchestrator.plan import Plan, Records
 from orchestrator.secrets import without_secrets
 from orchestrator.staleness import Stored
 from workers import parquet
@@ -23,17 +25,21 @@ from workers.schema import MISSING, PLAN, RUN
 from workers.store import Store, table_schema
 
 
-def recorded(store: Store, study: str) -> dict[TrialKey, Recorded]:
-    """Every trial recorded by any run, with its best status."""
-    columns = ("cell_id", "draw", "status", "generation")
-    tables = store.readable(store.trials(study), columns)
-    return best(row for table in tables for row in zip(*(table[name].to_pylist() for name in columns), strict=True))
+def records(store: Store, study: str) -> Iterator[Records]:
+    """What any run recorded of any trial, part by part: a store's rows are never held at once."""
+    for table in store.readable(store.trials(study), ("cell_id", "draw", "status", "generation")):
+        ids, statuses = Ids.of(table["cell_id"].to_pylist()), table["status"].to_pylist()
+        yield Records(ids, table["draw"].to_numpy(), statuses, table["generation"].to_numpy())
 
 
-def stored(store: Store, study: str) -> Iterator[Stored]:
-    """What each recorded trial was asked, oldest part first."""
+def stored(store: Store, study: str, planned: Ids) -> Iterator[Stored]:
+    """What each recorded trial was asked, oldest part first, without those of planned cells."""
     columns = (*Stored._fields, "committed_at")
-    tables = [table for table in store.readable(store.trials(study), columns) if table.num_rows]
+    tables = []
+    for table in store.readable(store.trials(study), ("cell_id", *columns)):
+        is_old = planned.find(Ids.of(table["cell_id"].to_pylist())) < 0
+        if is_old.any():
+            tables.append(table.select(columns).take(is_old.nonzero()[0]))
     for table in sorted(tables, key=lambda table: table["committed_at"][0].as_py()):
         yield from (Stored(**{name: row[name] for name in Stored._fields}) for row in table.to_pylist())
 
@@ -56,31 +62,32 @@ def next_sequence(store: Store) -> int:
     return 1 + max((n for table in tables for n in table["sequence"].to_pylist()), default=0)
 
 
-def write_plan(store: Store, composed: Composed, plan_id: str, planned: Sequence[Planned]) -> None:
+def write_plan(store: Store, composed: Composed, plan_id: str, planned: Plan) -> None:
     """Store the plan as a table, so that a missing trial is a row in a left join."""
-    axes = composed.study.axes
-    columns: dict[str, list[Any]] = {column.name: [] for column in (*PLAN, *axes)}
-    for entry in planned:
-        cell = entry.cell
-        row = {
-            "plan_id": plan_id,
-            "grid": composed.run.name,
-            "cell_id": cell.cell_id,
-            "draw": entry.draw,
-            "episode_id": cell.episode_id,
-            "study": cell.episode.study,
-            "model": cell.model,
-            "arm": cell.arm,
-            "temperature": cell.temperature,
-            "parts": ",".join(cell.parts),
-            "is_selected": cell.is_selected,
-            "blocked": entry.blocked,
-            **cell.episode.axes,
-        }
-        for name, values in columns.items():
-            values.append(row[name])
-    schema = table_schema((*PLAN, *axes))
-    parquet.commit(store.plans, f"{composed.run.name}-{plan_id}", parquet.columns_to_table(columns, schema))
+    schema = table_schema((*PLAN, *composed.study.axes))
+    table = parquet.columns_to_table(_plan_columns(composed, plan_id, planned), schema)
+    parquet.commit(store.plans, f"{composed.run.name}-{plan_id}", table)
+
+
+def _plan_columns(composed: Composed, plan_id: str, planned: Plan) -> dict[str, Any]:
+    """Column → its value in each trial."""
+    cells, cell = planned.cells, planned.cell
+    rows, episodes, episode = cells.rows, cells.rows.episodes, cells.rows.episode[cell]
+    treatment, model = rows.treatment[cell], episodes.model[episode]
+    whole = {"plan_id": plan_id, "grid": composed.run.name, "study": composed.study.name}
+    return {
+        **{name: parquet.alike(value, len(planned)) for name, value in whole.items()},
+        "cell_id": parquet.coded(cell, list(cells.ids)),
+        "draw": planned.draw,
+        "episode_id": parquet.coded(episode, list(episodes.ids)),
+        "model": parquet.coded(model, episodes.models),
+        "arm": parquet.coded(treatment, [one.arm for one in rows.treatments]),
+        "temperature": parquet.coded(treatment, [one.temperature for one in rows.treatments]),
+        "parts": parquet.coded(rows.union[cell], [",".join(parts) for parts in rows.unions]),
+        "is_selected": planned.is_selected,
+        "blocked": parquet.coded(model, [planned.blocked.get(name) for name in episodes.models]),
+        **{axis: parquet.coded(episodes.codes[axis][episode], levels) for axis, levels in episodes.levels.items()},
+    }
 
 
 def write_run(store: Store, composed: Composed, plan_id: str, run_id: str, command: Sequence[str]) -> int:
@@ -102,15 +109,19 @@ def write_run(store: Store, composed: Composed, plan_id: str, run_id: str, comma
     return sequence
 
 
-def write_missing(store: Store, run_id: str, sequence: int, missing: Mapping[TrialKey, str]) -> None:
+def write_missing(store: Store, run_id: str, sequence: int, planned: Plan, missing: Missing) -> None:
     """Record why trials of this run are missing."""
-    if not missing:
+    if not len(missing.trials):
         return
-    rows = [
-        {"run_id": run_id, "sequence": sequence, "cell_id": cell_id, "draw": draw, "reason": reason}
-        for (cell_id, draw), reason in missing.items()
-    ]
-    parquet.commit(store.missing, run_id, parquet.rows_to_table(rows, table_schema(MISSING)))
+    cell = planned.cell_of(missing.trials)
+    columns = {
+        "run_id": parquet.alike(run_id, len(cell)),
+        "sequence": parquet.alike(sequence, len(cell)),
+        "cell_id": [planned.cells.ids[at] for at in cell.tolist()],
+        "draw": missing.trials - planned.first[cell],
+        "reason": parquet.coded(missing.reason, missing.reasons),
+    }
+    parquet.commit(store.missing, run_id, parquet.columns_to_table(columns, table_schema(MISSING)))
 
 
 def snapshot(composed: Composed) -> dict[str, Any]:

@@ -9,50 +9,61 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.plan import Planned, State, of_models, of_parts
+from orchestrator.plan import Plan, State, by_model
+from orchestrator.rows import Rows
 from orchestrator.run import Prepared
 from orchestrator.terminal import plain
-from orchestrator.tokens import CHARACTERS_A_TOKEN, estimate
+from orchestrator.tokens import CHARACTERS_A_TOKEN, Estimate
 
 RETRY = "retry=error runs them again"
 
 
 def show(console: Console, prepared: Prepared, stale: Counter[str]) -> None:
     """Print the plan by model and by part, the reasons, and what it comes to."""
+    estimate = Estimate(prepared.planned.cells, prepared.specs)
     console.print(_models(prepared))
     if prepared.composed.run.parts:
-        console.print(_parts(prepared))
-    for line in (*_left_out(prepared), *_reasons(prepared, stale), *_sum(prepared)):
+        console.print(_parts(prepared, estimate))
+    for line in (*_left_out(prepared), *_reasons(prepared, stale), *_sum(prepared, estimate)):
         console.print(Text(line), soft_wrap=True)
 
 
 def _models(prepared: Prepared) -> Table:
-    present = {entry.state for entry in prepared.planned}
+    planned, rows = prepared.planned, prepared.planned.cells.rows
+    everything = rows.num_draws > 0
+    states = _states(planned)
     # A state that no trial is in would only take space, of which eighty columns have little.
-    shown = [state for state in State if state in present or state is State.RUN]
+    shown = [state for state in State if states[state] or state is State.RUN]
     table = _table(f"grid {plain(prepared.composed.run.name)}", ("model", "episodes", "arms", "planned", *shown))
-    for model, entries in of_models(prepared.planned).items():
-        states = Counter(entry.state for entry in entries)
-        table.add_row(plain(model), *_sizes(entries), str(len(entries)), *(str(states[state]) for state in shown))
+    for model, counts in by_model(planned, everything).items():
+        is_its = planned.cells.model == rows.episodes.models.index(model)
+        table.add_row(
+            plain(model), *_sizes(rows.take(is_its)), str(counts.total()), *(str(counts[state]) for state in shown)
+        )
     return table
 
 
-def _parts(prepared: Prepared) -> Table:
+def _states(planned: Plan) -> Counter[State]:
+    return Counter({state: int(planned.is_in(state).sum()) for state in State})
+
+
+def _parts(prepared: Prepared, estimate: Estimate) -> Table:
     """What each part asks for; a cell of several parts is counted in each."""
     table = _table(
         "parts; what several of them ask for runs once",
         ("part", "models", "episodes", "arms", "cells", "trials", "prefill"),
     )
-    found = of_parts(prepared.planned)
+    cells = prepared.planned.cells
     for part in prepared.composed.run.parts:
-        entries = found.get(part, [])
+        is_its = cells.rows.asked_by(part)
+        num_draws = cells.rows.num_draws * is_its
         table.add_row(
             plain(part),
-            str(len({entry.cell.model for entry in entries})),
-            *_sizes(entries),
-            str(len({entry.cell.cell_id for entry in entries})),
-            str(len(entries)),
-            _short(estimate(entries, prepared.specs).prefill),
+            str(len(set(cells.model[is_its].tolist()))),
+            *_sizes(cells.rows.take(is_its)),
+            str(is_its.sum()),
+            str(num_draws.sum()),
+            _short(estimate.of(num_draws).prefill),
         )
     return table
 
@@ -66,9 +77,10 @@ def _table(title: str, headings: Sequence[str]) -> Table:
     return table
 
 
-def _sizes(entries: Sequence[Planned]) -> tuple[str, str]:
+def _sizes(rows: Rows) -> tuple[str, str]:
     """Their episodes and arms, counted."""
-    return str(len({entry.cell.episode_id for entry in entries})), str(len({entry.cell.arm for entry in entries}))
+    arms = {rows.treatments[at].arm for at in set(rows.treatment.tolist())}
+    return str(len(set(rows.episode.tolist()))), str(len(arms))
 
 
 def _left_out(prepared: Prepared) -> Iterator[str]:
@@ -101,19 +113,19 @@ def _reasons(prepared: Prepared, stale: Counter[str]) -> Iterator[str]:
         yield f"stale: {count} cells have results that no longer apply: {plain(reason)}"
 
 
-def _sum(prepared: Prepared) -> Iterator[str]:
-    states = Counter(entry.state for entry in prepared.planned)
+def _sum(prepared: Prepared, estimate: Estimate) -> Iterator[str]:
+    states = _states(prepared.planned)
     counts = ", ".join(f"{states[state]} {state}" for state in State if states[state])
     yield f"{len(prepared.planned)} trials planned: {counts}"
     if prepared.num_errors:
         yield f"{prepared.num_errors} of those recorded are errors: {RETRY}"
-    if work := [_tokens(prepared, state) for state in (State.RUN, State.BLOCKED) if states[state]]:
+    if work := [_tokens(prepared.planned, estimate, state) for state in (State.RUN, State.BLOCKED) if states[state]]:
         how = f"{CHARACTERS_A_TOKEN:g} characters each, every trial by itself"
         yield f"tokens to process, about ({how}): {'; '.join(work)}"
 
 
-def _tokens(prepared: Prepared, state: State) -> str:
-    tokens = estimate((entry for entry in prepared.planned if entry.state is state), prepared.specs)
+def _tokens(planned: Plan, estimate: Estimate, state: State) -> str:
+    tokens = estimate.of(planned.per_cell(planned.is_in(state)))
     return f"{state} {_short(tokens.prefill)} to prefill and at most {_short(tokens.decode)} to decode"
 
 

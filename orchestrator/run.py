@@ -6,13 +6,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator import grid, ledger, plan, staleness
+import numpy as np
+
+from orchestrator import blocks, grid, ledger, plan, staleness
+from orchestrator.blocks import Missing, Range
 from orchestrator.config import Composed
 from orchestrator.executors import make_executor
+from orchestrator.executors.base import Executor
 from orchestrator.executors.share import Share
-from orchestrator.grid import Cell, Excluded, ModelIdentity, Unplanned
+from orchestrator.grid import Excluded, ModelIdentity, Unplanned
 from orchestrator.listener import Audience, Listener, Start
-from orchestrator.plan import Planned, Recorded, State, TrialKey
+from orchestrator.plan import Known, Plan, State
 from orchestrator.schedule import Stop, run
 from workers.block import Job
 from workers.errors import ModelError
@@ -28,10 +32,9 @@ class Prepared:
     composed: Composed
     store: Store
     models: dict[str, ModelIdentity]
-    cells: list[Cell]
     excluded: tuple[Excluded, ...]
     unplanned: tuple[Unplanned, ...]
-    planned: list[Planned]
+    planned: Plan
     num_errors: int
     """Trials that are recorded as an error and stay so."""
 
@@ -56,23 +59,22 @@ def prepare(composed: Composed) -> Prepared:
     models = {model.name: _identified(model) for model in composed.models}
     laid_out = grid.lay_out(composed, models)
     blocked = {name: model.blocked for name, model in models.items() if model.blocked}
-    found = ledger.recorded(store, composed.study.name)
+    found = plan.known(laid_out.cells, ledger.records(store, composed.study.name))
     planned = plan.plan(laid_out.cells, found, blocked, retry_errors=composed.run.retry == "error")
-    kept = ((entry.cell.cell_id, entry.draw) for entry in planned if entry.state is State.RECORDED)
-    num_errors = sum(found[key].status == "error" for key in kept)
-    return Prepared(composed, store, models, laid_out.cells, laid_out.excluded, laid_out.unplanned, planned, num_errors)
+    num_errors = int((planned.is_in(State.RECORDED) & found.has("error")).sum())
+    return Prepared(composed, store, models, laid_out.excluded, laid_out.unplanned, planned, num_errors)
 
 
 def why_stale(prepared: Prepared) -> Counter[str]:
     """Reason → cells to run although the store holds a result under the same levels."""
-    to_run = [entry for entry in prepared.planned if entry.state is State.RUN and entry.generation == 0]
-    cells = {entry.cell.cell_id: entry.cell for entry in to_run}
-    if not cells:
+    planned = prepared.planned
+    is_new = planned.per_cell(planned.is_in(State.RUN) & (planned.generation == 0)) > 0
+    if not is_new.any():
         return Counter()
+    cells = (planned.cells[at] for at in is_new.nonzero()[0].tolist())
     texts = {name: model.text for name, model in prepared.models.items()}
-    planned = {cell.identity.text for cell in prepared.cells}
-    stored = (row for row in ledger.stored(prepared.store, prepared.composed.study.name) if row.identity not in planned)
-    return staleness.reasons(cells.values(), stored, texts, prepared.composed.study.before)
+    stored = ledger.stored(prepared.store, prepared.composed.study.name, planned.cells.ids)
+    return staleness.reasons(cells, stored, texts, prepared.composed.study.before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,42 +103,54 @@ def carry_out(prepared: Prepared, run_id: str, command: Sequence[str], listeners
     Raises:
         StoreError: the store cannot be written.
     """
-    composed, store = prepared.composed, prepared.store
-    identity = plan.plan_id(prepared.planned)
-    ledger.write_plan(store, composed, identity, prepared.planned)
+    composed, store, planned = prepared.composed, prepared.store, prepared.planned
+    identity = plan.plan_id(planned)
+    ledger.write_plan(store, composed, identity, planned)
     sequence = ledger.write_run(store, composed, identity, run_id, command)
-    blocks = plan.blocks(prepared.planned, composed.run.block_episodes)
-    reasons: dict[TrialKey, str] = {}
-    if blocks:
+    missing = blocks.missing(())
+    if queues := blocks.queues(planned):
         executor = make_executor(composed.run.executor)
         shares = {model.name: executor.share(model.device) for model in composed.models}
         jobs = {model.name: _job(prepared, model, run_id, shares[model.name]) for model in composed.models}
         start = _start(prepared, run_id, executor.description, shares)
         Audience(listeners).tell(lambda listener: listener.started(start))
         try:
+            cut = {name: _cut(composed, queue, executor, jobs[name]) for name, queue in queues.items()}
             with Stop() as stop:
-                outcome = run(blocks, jobs, executor, listeners, stop)
+                outcome = run(cut, jobs, executor, listeners, stop)
         finally:
             executor.shutdown()
-        reasons = outcome.missing
-        ledger.write_missing(store, run_id, sequence, reasons)
-    return _result(prepared, ledger.recorded(store, composed.study.name), reasons)
+        missing = blocks.missing(outcome.missing)
+        ledger.write_missing(store, run_id, sequence, planned, missing)
+    found = plan.known(planned.cells, ledger.records(store, composed.study.name))
+    return result(planned, found, missing)
 
 
-def _result(prepared: Prepared, found: dict[TrialKey, Recorded], reasons: dict[TrialKey, str]) -> Result:
-    statuses: Counter[str] = Counter()
-    missing: Counter[str] = Counter()
-    num_run = 0
-    for entry in prepared.planned:
-        if not entry.cell.is_selected:
-            continue
-        key = (entry.cell.cell_id, entry.draw)
-        if key in found:
-            statuses[found[key].status] += 1
-            num_run += entry.state is State.RUN and found[key].generation >= entry.generation
-        else:
-            missing[reasons.get(key) or entry.blocked or "not run"] += 1
-    return Result(num_run, statuses, missing)
+def _cut(composed: Composed, queue: blocks.Queue, executor: Executor, job: Job) -> list[Range]:
+    if size := composed.run.block_episodes:
+        return queue.by_episodes(size)
+    return queue.in_blocks(blocks.num_blocks(queue.num_trials, max(1, executor.capacity(job))))
+
+
+def result(planned: Plan, found: Known, missing: Missing) -> Result:
+    """What the selected trials of a plan came to.
+
+    Args:
+        found: what the store holds after the run.
+        missing: what the run itself gave up.
+    """
+    is_selected, is_there = planned.is_selected, found.is_recorded
+    counts = np.bincount(found.status[is_selected & is_there], minlength=len(found.names)).tolist()
+    is_new = is_there & planned.is_in(State.RUN) & (found.generation >= planned.generation)
+    names = (*missing.reasons, *(planned.blocked.get(model, "not run") for model in planned.cells.rows.episodes.models))
+    why = len(missing.reasons) + planned.model
+    why[missing.trials] = missing.reason
+    reasons: Counter[str] = Counter()
+    lacking = np.bincount(why[is_selected & ~is_there], minlength=len(names)).tolist()
+    for name, count in zip(names, lacking, strict=True):
+        reasons[name] += count
+    statuses = Counter(dict(zip(found.names, counts, strict=True)))
+    return Result(int((is_selected & is_new).sum()), +statuses, +reasons)
 
 
 def _identified(model: ModelSpec) -> ModelIdentity:
@@ -165,7 +179,7 @@ def _job(prepared: Prepared, model: ModelSpec, run_id: str, share: Share) -> Job
 
 
 def _start(prepared: Prepared, run_id: str, executor: str, shares: Mapping[str, Share]) -> Start:
-    counts = plan.by_model(entry for entry in prepared.planned if entry.cell.is_selected)
+    counts = plan.by_model(prepared.planned, prepared.planned.cells.is_selected)
     return Start(
         run_id=run_id,
         grid=prepared.composed.run.name,

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from orchestrator.allocation import Allocation, Outcome
+from orchestrator.backlog import B
 from orchestrator.executors.base import Done, Event, Executor, Failed, Ready
 from orchestrator.listener import Audience, Listener
 from orchestrator.stop import Stop
-from workers.block import Block, Job
+from workers.block import Job
 
 __all__ = ["Outcome", "Stop", "run"]
 
@@ -18,13 +19,13 @@ TICK_S = 0.5
 
 
 def run(
-    blocks: Mapping[str, Sequence[Block]],
+    blocks: Mapping[str, Sequence[B]],
     jobs: Mapping[str, Job],
     executor: Executor,
     listeners: Sequence[Listener],
     stop: Stop,
     clock: Callable[[], float] = time.monotonic,
-) -> Outcome:
+) -> Outcome[B]:
     """Run every block, or know why not.
 
     Args:
@@ -65,7 +66,7 @@ class _Places:
         self._num_freed = 0
         self._looked_s = clock()
 
-    def fill(self, allocation: Allocation) -> None:
+    def fill(self, allocation: Allocation[B]) -> None:
         now_s = self._clock()
         if allocation.num_freed != self._num_freed or now_s - self._looked_s >= TICK_S:
             self._full, self._num_freed, self._looked_s = set(), allocation.num_freed, now_s
@@ -84,9 +85,9 @@ class _Places:
         return f"{needs}; this is {self._executor.description}"
 
 
-def _act(allocation: Allocation, executor: Executor, places: _Places) -> None:
+def _act(allocation: Allocation[B], executor: Executor, places: _Places) -> None:
     for slot, block in allocation.feed():
-        executor.submit(slot, block)
+        executor.submit(slot, block.made())
     for slot in allocation.idle():
         executor.close(slot)
     places.fill(allocation)

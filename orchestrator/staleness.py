@@ -9,7 +9,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from orchestrator.grid import Cell
+from orchestrator.cells import Cell
 from workers.episode import Episode
 from workers.identity import Identity
 
@@ -43,8 +43,9 @@ def reasons(
         episode = Episode.from_text(row.episode)
         latest[_place(row.model, row.arm, episode.study, {**before, **episode.axes}, _decode(row.identity))] = row
     found: Counter[str] = Counter()
-    for cell in to_run:
-        known = latest.get(_place(cell.model, cell.arm, cell.episode.study, cell.episode.axes, cell.identity.decode))
+    for cell in to_run if latest else ():
+        study = cell.identity.study.partition("/")[0]
+        known = latest.get(_place(cell.model, cell.arm, study, cell.axes, cell.identity.decode))
         if known is not None:
             found[_difference(cell, known, model_identities[cell.model])] += 1
     return found

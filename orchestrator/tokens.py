@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from orchestrator.plan import Planned
+import numpy as np
+
+from orchestrator.cells import Cells
+from orchestrator.ids import Ints
 from workers import arms
 from workers.episode import Episode, Message
 from workers.spec import Decode, ModelSpec
@@ -32,24 +35,41 @@ class Tokens:
     decode: int = 0
 
 
-def estimate(planned: Iterable[Planned], models: Mapping[str, ModelSpec]) -> Tokens:
-    """Tokens that these trials process.
+class Estimate:
+    """What the cells of a grid take; the texts of an episode are read once, however often one asks.
 
     Args:
         models: name → the model, for what its template is given.
     """
-    prefill = decode = 0
-    splits: dict[str, Split] = {}
-    budgets: dict[str, int] = {}
-    for entry in planned:
-        cell = entry.cell
-        if cell.episode_id not in splits:
-            splits[cell.episode_id] = expected_split(cell.episode, models[cell.model])
-        if cell.identity.decode not in budgets:
-            budgets[cell.identity.decode] = Decode.model_validate_json(cell.identity.decode).max_new_tokens
-        prefill += prefill_tokens(cell.arm, splits[cell.episode_id])
-        decode += budgets[cell.identity.decode]
-    return Tokens(prefill, decode)
+
+    def __init__(self, cells: Cells, models: Mapping[str, ModelSpec]) -> None:
+        self._rows, self._models = cells.rows, models
+        self._splits: dict[tuple[int, ...], tuple[int, Split]] = {}
+        self._size = np.full(len(cells.rows.episodes.model), -1, dtype=np.int64)
+        """Of each episode which of the splits is as long as its own; -1 before it was read."""
+
+    def of(self, num_trials: Ints) -> Tokens:
+        """Tokens that so many trials of each cell process."""
+        rows, asked = self._rows, np.flatnonzero(num_trials)
+        self._read(rows.episode[asked])
+        kinds = self._size[rows.episode[asked]] * len(rows.treatments) + rows.treatment[asked]
+        kinds, place = np.unique(kinds, return_inverse=True)
+        counts = np.bincount(place, weights=num_trials[asked]).astype(np.int64)
+        splits = [split for _, split in self._splits.values()]
+        prefill = decode = 0
+        for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True):
+            treatment = rows.treatments[kind % len(rows.treatments)]
+            prefill += count * prefill_tokens(treatment.arm, splits[kind // len(rows.treatments)])
+            decode += count * Decode.model_validate_json(treatment.decode).max_new_tokens
+        return Tokens(prefill, decode)
+
+    def _read(self, asked: Ints) -> None:
+        episodes = self._rows.episodes
+        for at in np.unique(asked[self._size[asked] < 0]).tolist():
+            model = self._models[episodes.models[episodes.model[at]]]
+            split = expected_split(episodes.made(at), model)
+            sizes = (len(split.committed_ids), len(split.branch_ids), len(split.delta_ids))
+            self._size[at], _ = self._splits.setdefault(sizes, (len(self._splits), split))
 
 
 def expected_split(episode: Episode, model: ModelSpec) -> Split:

@@ -38,6 +38,13 @@ def predicate(where: str | dict[str, Any] | None, levels: Levels) -> Predicate:
     return lambda cell: bool(_value(tree, cell))
 
 
+def named(where: str | dict[str, Any] | None) -> set[str]:
+    """The axes that a checked `where` asks about."""
+    if where is None or isinstance(where, dict):
+        return set(where or ())
+    return {node.id for node in ast.walk(ast.parse(where.strip(), mode="eval")) if isinstance(node, ast.Name)}
+
+
 def _membership(where: Mapping[str, Any], levels: Levels) -> Predicate:
     wanted = {}
     for name, asked in where.items():

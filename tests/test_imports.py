@@ -17,6 +17,7 @@ PACKAGES = ("orchestrator", "workers", "analysis")
 
 ENGINE = ("workers/engine/*",)
 LANGGRAPH = ("workers/surfaces/langgraph/*",)
+_IN_COLUMNS = ("ids", "catalogue", "rows", "cells", "grid", "plan", "blocks", "tokens", "run")
 DOORS = {
     # Ours: workers know nobody, analysis meets the rest only through Parquet, the orchestrator asks it for little.
     "workers": ("workers/*", "orchestrator/*"),
@@ -37,7 +38,12 @@ DOORS = {
     "xxhash": ENGINE,
     "jinja2": (*ENGINE, "analysis/report/page.py"),
     "markupsafe": ("analysis/report/page.py",),
-    "numpy": (*ENGINE, "workers/stream.py"),
+    # Of the driver only what handles a million cells at once.
+    "numpy": (
+        *ENGINE,
+        "workers/stream.py",
+        *(f"orchestrator/{name}.py" for name in _IN_COLUMNS),
+    ),
     "tqdm": ENGINE,
     # A surface. Its modules are imported when a session opens.
     "langgraph": LANGGRAPH,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from workers.identity import digest
@@ -45,9 +45,8 @@ class Episode:
     @property
     def text(self) -> str:
         """The episode in canonical JSON; `from_text` reads it back."""
-        # Only messages by `asdict`: it copies whatever it is given, which a large grid would wait for.
-        said = {field.name: getattr(self, field.name) for field in fields(self)}
-        return json.dumps(said, default=asdict, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        # Not by `asdict`: it copies whatever it is given, which a large grid would wait for.
+        return _encoded({name: getattr(self, name) for name in _FIELDS})
 
     @property
     def digest(self) -> str:
@@ -66,3 +65,13 @@ class Episode:
             part: tuple(Message(**turn) for turn in fields.pop(part)) for part in ("committed", "branch", "finalize")
         }
         return cls(**fields | turns | {"carriers": tuple(fields["carriers"])})
+
+
+_FIELDS = tuple(field.name for field in fields(Episode))
+
+
+def _turn(message: Message) -> dict[str, str]:
+    return {"role": message.role, "text": message.text}
+
+
+_encoded = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=_turn).encode

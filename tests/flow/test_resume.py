@@ -71,7 +71,7 @@ def test_a_pair_of_edits_and_back_again_runs_each_cell_once(project: Project) ->
 
 
 def test_a_damaged_part_is_set_aside_and_its_trials_run_again(project: Project) -> None:
-    base = ("model=scripted", "executor=inline")
+    base = ("model=scripted", "executor=inline", "block_episodes=2")
     project.run(*base)
     before = project.sealed()
     victim = project.parts()[0]

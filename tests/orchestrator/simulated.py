@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.executors import fit
@@ -49,6 +49,39 @@ def make_block(model: str, episodes: Sequence[str], num_arms: int = 2) -> Block:
 def make_blocks(model: str, num_blocks: int, num_episodes: int = 1, num_arms: int = 2) -> list[Block]:
     """Blocks of so many episodes, named `model/block/episode`."""
     return [make_block(model, [f"{model}/{b}/{e}" for e in range(num_episodes)], num_arms) for b in range(num_blocks)]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A block that is there already, for a schedule that would have it made."""
+
+    block: Block
+
+    @property
+    def num_trials(self) -> int:
+        return self.block.num_trials
+
+    @property
+    def num_episodes(self) -> int:
+        return len(self.block.works)
+
+    def halves(self) -> tuple[Whole, Whole]:
+        first, second = self.block.halves()
+        return Whole(first), Whole(second)
+
+    def made(self) -> Block:
+        return self.block
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Whole) and self.block.name == other.block.name
+
+    def __hash__(self) -> int:
+        return hash(self.block.name)
+
+
+def trials(blocks: Sequence[Block]) -> Iterator[tuple[str, int]]:
+    """(cell_id, draw) of the trials that blocks hold."""
+    return ((trial.cell_id, trial.draw) for block in blocks for work in block.works for trial in work.trials)
 
 
 def episodes(block: Block | None) -> list[str]:

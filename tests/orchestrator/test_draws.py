@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from orchestrator import config
-from orchestrator.grid import Cell
-from orchestrator.plan import MOST_TRIALS, Planned, Recorded, State, blocks, plan
+from orchestrator.blocks import MOST_TRIALS
+from orchestrator.cells import Cells
+from orchestrator.plan import Plan, State
 from orchestrator.staleness import Stored, reasons
 from tests.orchestrator.unions import grid, write_all
+from tests.planned import blocks, planned
 from workers.block import Work
 from workers.errors import ConfigError
 
@@ -20,11 +22,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_all(tmp_path_factory.mktemp("conf"))
 
 
-def planned(cells: list[Cell], recorded: dict[tuple[str, int], Recorded] | None = None) -> list[Planned]:
-    return plan(cells, recorded or {}, {}, retry_errors=False)
-
-
-def works(entries: list[Planned], block_episodes: int = 2) -> list[Work]:
+def works(entries: Plan, block_episodes: int = 2) -> list[Work]:
     return [work for block in blocks(entries, block_episodes)["scripted"] for work in block.works]
 
 
@@ -55,7 +53,7 @@ def test_the_number_of_draws_is_not_part_of_the_id_and_the_seed_of_a_greedy_cell
 
 def test_fifty_draws_after_twenty_run_the_thirty_new_ones(own: Path) -> None:
     before = planned(grid(own, "+grid=sampled").cells)
-    recorded = {(entry.cell.cell_id, entry.draw): Recorded("done", 0) for entry in before}
+    recorded = [(entry.cell.cell_id, entry.draw, "done", 0) for entry in before]
     cells = grid(own, "+grid=sampled", "study.decode.num_draws=50").cells
     to_run = [entry for entry in planned(cells, recorded) if entry.state is State.RUN]
     assert {entry.draw for entry in to_run} == set(range(20, 50))
@@ -85,7 +83,7 @@ def test_each_trial_is_decoded_as_its_cell_says(own: Path) -> None:
 
 
 def test_a_greedy_result_is_no_stale_form_of_a_sampled_one(own: Path) -> None:
-    def stored(cells: list[Cell]) -> list[Stored]:
+    def stored(cells: Cells) -> list[Stored]:
         return [Stored(c.model, c.arm, c.identity.text, "{}", c.episode.text) for c in cells]
 
     greedy = grid(own, "model=scripted").cells

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from orchestrator import config
-from orchestrator.grid import Cell, expand, identify
+from orchestrator.cells import Cell, Cells
+from orchestrator.grid import expand, identify
 from workers.episode import Episode
 from workers.errors import ConfigError
 from workers.identity import Identity
@@ -18,13 +19,13 @@ from workers.spec import ModelSpec
 EFFECT = "study.texts.effects.send_message"
 
 
-def cells(*overrides: str, weights: str = "w") -> list[Cell]:
+def cells(*overrides: str, weights: str = "w") -> Cells:
     composed = config.load(["model=scripted", *overrides])
     models = {model.name: identify(model, weights, None) for model in composed.models}
     return expand(composed, models)
 
 
-def ids(found: Sequence[Cell]) -> set[str]:
+def ids(found: Iterable[Cell]) -> set[str]:
     return {cell.cell_id for cell in found}
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator import config, ledger
-from orchestrator.grid import Cell
-from orchestrator.plan import blocks, plan
+from orchestrator.cells import Cells
 from tests.orchestrator.unions import grid, laid_out, write, write_all
+from tests.planned import blocks, planned
 from workers import agentdojo
 from workers.errors import ConfigError
 
@@ -31,7 +31,7 @@ def refusal(folder: Path, *overrides: str) -> str:
     return line
 
 
-def ids(cells: list[Cell]) -> set[str]:
+def ids(cells: Cells) -> set[str]:
     return {cell.cell_id for cell in cells}
 
 
@@ -52,7 +52,7 @@ def test_the_arms_of_an_episode_stay_together_whichever_part_brings_them(own: Pa
     cells = grid(own, "+grid=both").cells
     runs = [episode for episode, _ in groupby(cell.episode_id for cell in cells)]
     assert len(runs) == len(set(runs))
-    works = [work for block in blocks(plan(cells, {}, {}, retry_errors=False), 2)["scripted"] for work in block.works]
+    works = [work for block in blocks(planned(cells), 2)["scripted"] for work in block.works]
     arms = {work.episode.axes["strength"]: sorted(trial.arm for trial in work.trials) for work in works}
     assert arms == {"neutral": ["cold", "fresh", "stale"], "imperative": ["cold", "fresh"]}
 

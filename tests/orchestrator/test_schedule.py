@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.allocation import PATIENCE_S
-from orchestrator.backlog import trials
 from orchestrator.executors.base import FailureClass
 from orchestrator.executors.fit import Resources
-from orchestrator.schedule import Outcome, Stop, run
-from tests.orchestrator.simulated import Simulated, episodes, make_block, make_blocks, make_job
+from orchestrator.schedule import Stop, run
+from tests.orchestrator.simulated import Simulated, Whole, episodes, make_block, make_blocks, make_job, trials
 from workers.block import Block, Job
 from workers.errors import StoreError
 
@@ -38,12 +38,25 @@ class Told:
         return [entry[1:] for entry in self.log if entry[0] == name]
 
 
-def play(blocks: Blocks, sim: Simulated, *listeners: Any, stop: Stop | None = None, **jobs: Job) -> Outcome:
+@dataclass(frozen=True)
+class Ended:
+    """What a run left behind, by trial."""
+
+    missing: dict[tuple[str, int], str]
+    reasons: dict[str, str]
+    was_interrupted: bool
+    num_loads: int
+
+
+def play(blocks: Blocks, sim: Simulated, *listeners: Any, stop: Stop | None = None, **jobs: Job) -> Ended:
     """Run on the simulation; a model without a job of its own needs one CPU."""
     known = {model: jobs.get(model, make_job(model)) for model in blocks}
-    outcome = run(blocks, known, sim, listeners, stop or Stop(), clock=lambda: sim.now)
+    unmade = {model: [Whole(block) for block in queue] for model, queue in blocks.items()}
+    outcome = run(unmade, known, sim, listeners, stop or Stop(), clock=lambda: sim.now)
     assert sim.slots == {}, "a slot was left open"
-    return outcome
+    missing = {key: reason for block, reason in outcome.missing for key in trials([block.block])}
+    assert len(missing) == sum(block.num_trials for block, _ in outcome.missing), "a trial was given up twice"
+    return Ended(missing, outcome.reasons, outcome.was_interrupted, outcome.num_loads)
 
 
 def dies_over(*poison: str, failure: FailureClass = LOST, times: float = float("inf")) -> Any:
@@ -81,7 +94,7 @@ def test_a_model_that_was_found_wrong_runs_no_further_block_and_the_others_go_on
 
 def test_nothing_to_do_opens_nothing() -> None:
     sim = Simulated([ONE])
-    assert play({"a": []}, sim) == Outcome({}, {}, False, 0)
+    assert play({"a": []}, sim) == Ended({}, {}, False, 0)
     assert sim.log == []
 
 

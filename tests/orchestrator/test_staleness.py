@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from orchestrator import config
-from orchestrator.grid import Cell, expand, identify
+from orchestrator.cells import Cell
+from orchestrator.grid import expand, identify
 from orchestrator.staleness import Stored, reasons
 from workers.episode import Episode
 from workers.identity import Identity
@@ -19,7 +20,7 @@ EFFECT = "study.texts.effects.send_message"
 def grid(*overrides: str, weights: str = "w") -> tuple[list[Cell], dict[str, str]]:
     composed = config.load(["model=scripted", *overrides])
     models = {model.name: identify(model, weights, None) for model in composed.models}
-    return expand(composed, models), {name: model.text for name, model in models.items()}
+    return list(expand(composed, models)), {name: model.text for name, model in models.items()}
 
 
 def stored(cells: list[Cell], texts: dict[str, str]) -> list[Stored]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from orchestrator import config
-from orchestrator.plan import Planned, blocks, plan
-from orchestrator.tokens import Tokens, estimate, expected_split, prefill_tokens
+from orchestrator.plan import Plan
+from orchestrator.tokens import Estimate, Tokens, expected_split, prefill_tokens
 from tests.orchestrator.unions import laid_out
+from tests.planned import blocks
+from tests.planned import planned as plan
 from tests.planting import run
 from workers import arms, engine
 from workers.block import Row
@@ -19,13 +22,13 @@ EPISODES = "study.levels.vehicle=[tool_return,long_document]"
 
 
 @pytest.fixture(scope="module")
-def planned() -> list[Planned]:
+def planned() -> Plan:
     composed = config.load([*OVERRIDES, EPISODES, "study.levels.strength=[imperative]"])
-    return plan(laid_out(composed).cells, {}, {}, retry_errors=False)
+    return plan(laid_out(composed).cells)
 
 
 @pytest.fixture(scope="module")
-def rows(planned: list[Planned]) -> dict[str, Row]:
+def rows(planned: Plan) -> dict[str, Row]:
     """cell_id → what was recorded of it."""
     (model,) = config.load(OVERRIDES).models
     loaded = engine.load(model, num_threads=1)
@@ -37,19 +40,20 @@ def rows(planned: list[Planned]) -> dict[str, Row]:
     return found
 
 
-def test_every_arm_is_estimated_within_the_stated_factor(planned: list[Planned], rows: dict[str, Row]) -> None:
+def test_every_arm_is_estimated_within_the_stated_factor(planned: Plan, rows: dict[str, Row]) -> None:
     models = {model.name: model for model in config.load(OVERRIDES).models}
-    held = [entry for entry in planned if rows[entry.cell.cell_id]["status"] == "done"]
-    assert {entry.cell.arm for entry in held} >= {"stale", "fresh", "cold", "text_present", "truncate", "checkpoint"}
-    for entry in held:
-        recorded = rows[entry.cell.cell_id]["prefill_tokens"]
-        about = estimate([entry], models).prefill
-        assert abs(about - recorded) <= TOLERANCE * recorded, entry.cell.arm
+    estimate = Estimate(planned.cells, models)
+    held = [(at, cell) for at, cell in enumerate(planned.cells) if rows[cell.cell_id]["status"] == "done"]
+    assert {cell.arm for _, cell in held} >= {"stale", "fresh", "cold", "text_present", "truncate", "checkpoint"}
+    for at, cell in held:
+        recorded = rows[cell.cell_id]["prefill_tokens"]
+        about = estimate.of(np.arange(len(planned)) == at).prefill
+        assert abs(about - recorded) <= TOLERANCE * recorded, cell.arm
 
 
-def test_no_reply_is_longer_than_was_said(planned: list[Planned], rows: dict[str, Row]) -> None:
+def test_no_reply_is_longer_than_was_said(planned: Plan, rows: dict[str, Row]) -> None:
     models = {model.name: model for model in config.load(OVERRIDES).models}
-    at_most = estimate(planned, models).decode
+    at_most = Estimate(planned.cells, models).of(planned.cells.rows.num_draws).decode
     assert sum(row.get("decode_tokens") or 0 for row in rows.values()) <= at_most == 8 * len(planned)
 
 
@@ -67,5 +71,5 @@ def test_what_a_template_is_given_beside_the_messages_is_counted() -> None:
     assert len(expected_split(episode, polite).branched_ids) > len(expected_split(episode, model).branched_ids)
 
 
-def test_nothing_is_processed_for_no_trial() -> None:
-    assert estimate([], {}) == Tokens(0, 0)
+def test_nothing_is_processed_for_no_trial(planned: Plan) -> None:
+    assert Estimate(planned.cells, {}).of(np.zeros(len(planned.cells), dtype=np.int64)) == Tokens(0, 0)

@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator import config
 from orchestrator.grid import expand, identify
-from orchestrator.plan import blocks, plan
+from tests.planned import blocks, planned
 from workers.block import Block, Job
 from workers.engine.null import NullEngine
 from workers.episode import Episode
@@ -40,8 +40,7 @@ def make_blocks() -> Blocks:
     def make(*overrides: str) -> list[Block]:
         composed = config.load(["model=scripted", *overrides])
         models = {model.name: identify(model, "weights", None) for model in composed.models}
-        planned = plan(expand(composed, models), {}, {}, retry_errors=False)
-        return blocks(planned, 1)["scripted"]
+        return blocks(planned(expand(composed, models)), 1)["scripted"]
 
     return make
 

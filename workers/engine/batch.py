@@ -39,7 +39,7 @@ class Row:
 
 @dataclass(slots=True)
 class _Feed:
-    """Where one pass writes: `[num_rows, 1]` rows, which `run` are where they stand in one, `[num_rows, num_new]` slots."""
+    """Where one pass writes: `[num_rows, 1]` rows, `run` where they stand in one, and `[num_rows, num_new]` slots."""
 
     rows: Tensor
     run: slice | None

@@ -7,9 +7,9 @@ import pkgutil
 from functools import cache
 
 from workers.errors import ConfigError, nearest
-from workers.studies.base import Judge, Study, StudySpec
+from workers.studies.base import Judge, Study, StudySpec, written
 
-__all__ = ["Judge", "Study", "StudySpec", "get", "names"]
+__all__ = ["Judge", "Study", "StudySpec", "get", "names", "written"]
 
 
 @cache

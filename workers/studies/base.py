@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from workers.schema import Column
 from workers.spec import DecodeSpec, ModelSpec
@@ -32,6 +32,23 @@ class StudySpec(Protocol):
         Raises:
             ConfigError: the model lacks what the study needs (a reply format, a role).
         """
+
+
+@runtime_checkable
+class LargeSpec(StudySpec, Protocol):
+    """A study that can make one of its episodes without the others, so that a large grid need not keep them."""
+
+    def writing(self, model: ModelSpec) -> Sequence[Episode]:
+        """The same episodes, each made when it is looked at; looked at again, it is equal.
+
+        Raises:
+            ConfigError: as `episodes`.
+        """
+
+
+def written(spec: StudySpec, model: ModelSpec) -> Sequence[Episode]:
+    """The episodes of one model: kept, or made anew whenever they are looked at, where the study can."""
+    return spec.writing(model) if isinstance(spec, LargeSpec) else tuple(spec.episodes(model))
 
 
 @dataclass(frozen=True, slots=True)

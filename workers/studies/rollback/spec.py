@@ -33,6 +33,10 @@ class RollbackSpec(Spec):
 
     def episodes(self, model: ModelSpec) -> Iterator[Episode]:
         """Every combination of the levels that attacks something, the last axis fastest."""
+        return iter(self.writing(model))
+
+    def writing(self, model: ModelSpec) -> Writing:
+        """The same, each made when it is looked at."""
         self._check_levels()
         self._check_vehicles()
         for name in self.levels["effect_type"]:
@@ -40,14 +44,17 @@ class RollbackSpec(Spec):
         if model.reply_format not in self.texts.formats:
             hint = nearest(model.reply_format, self.texts.formats)
             raise ConfigError(f"model {model.name}: unknown reply_format {model.reply_format!r}{hint}")
-        names, writing = levels_of(AXES), Writing(self.texts, model, self._gates())
+        return Writing(self.texts, model.name, model.reply_format, model.roles, self._gates(), list(self._places()))
+
+    def _places(self) -> Iterator[tuple[str | bool, ...]]:
+        names = levels_of(AXES)
+        content_at, effect_at = names.index("content"), names.index("effect_type")
         effects = {str(name): self.texts.effects[str(name)] for name in self.levels["effect_type"]}
         contents = content.by_effect([str(name) for name in self.levels["content"]], effects)
         levels = {**self.levels, "content": dict.fromkeys(itertools.chain(*contents.values()))}
         for combination in itertools.product(*(levels[name] for name in names)):
-            axes = dict(zip(names, combination, strict=True))
-            if axes["content"] in contents[str(axes["effect_type"])]:
-                yield writing.episode(axes)
+            if combination[content_at] in contents[str(combination[effect_at])]:
+                yield combination
 
     def _gates(self) -> tuple[Gate, ...]:
         return configured(self.gates, {effect.call for effect in self.texts.effects.values()})
