@@ -44,7 +44,8 @@ class RollbackSpec(Spec):
         if model.reply_format not in self.texts.formats:
             hint = nearest(model.reply_format, self.texts.formats)
             raise ConfigError(f"model {model.name}: unknown reply_format {model.reply_format!r}{hint}")
-        return Writing(self.texts, model.name, model.reply_format, model.roles, self._gates(), list(self._places()))
+        places = list(self._places())
+        return Writing(model.name, model.reply_format, model.roles, places, self._gates(), self.texts)
 
     def _places(self) -> Iterator[tuple[str | bool, ...]]:
         names = levels_of(AXES)
