@@ -87,6 +87,7 @@ class CausalEngine(Passes):
         return Prefills.of(
             partial(Batch, self._model, self._kind.keyword),
             lambda ids: owned(alone.prefill(ids), self._owner),
+            self._no_tokens,
             self._facts.layer1_tolerance,
             self._rope.limit,
         )
@@ -344,6 +345,12 @@ class CausalEngine(Passes):
         whole, parts = self.prefill(ids), self.prefill(ids[:cut])
         self.feed(parts, ids[cut:])
         return self.distance(parts, whole)
+
+    @cached_property
+    def _no_tokens(self) -> list[KeysAndValues]:
+        """A cache's keys and values, of no token."""
+        layers = owned(self.prefill((0,)), self._owner).cache.layers
+        return [(layer.keys[:, :, :0].clone(), layer.values[:, :, :0].clone()) for layer in layers]
 
     def _probe(self) -> tuple[int, ...]:
         return self._chat.encode(PROBE * 8)[: min(PROBE_TOKENS, self._rope.limit or PROBE_TOKENS)]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from workers.engine.base import Chain
-from workers.engine.batch import BLOCK_TOKENS, Batch, KeysAndValues, layers_of
+from workers.engine.batch import BLOCK_TOKENS, Batch, KeysAndValues
 from workers.engine.handle import CacheHandle, Lender
 from workers.engine.memory import memory_errors
 from workers.engine.shelf.kept import Kept, by_layer, holds, joined, kept, load
@@ -51,11 +51,11 @@ class Prefills:
         cls,
         new_batch: Callable[[int, int], Batch],
         alone: Callable[[tuple[int, ...]], CacheHandle],
+        nothing: Sequence[KeysAndValues],
         tolerance: float,
         limit: int | None,
     ) -> Prefills | None:
         """An empty shelf; None where layers are of different shapes, since a node keeps them in one tensor."""
-        nothing = [(keys[:, :, :0], values[:, :, :0]) for keys, values in layers_of(alone((0,)))]
         is_even = len({(keys.shape, values.shape) for keys, values in nothing}) == 1
         return cls(new_batch, alone, nothing, tolerance, limit) if is_even else None
 
