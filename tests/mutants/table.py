@@ -22,6 +22,8 @@ CACHE, CAUSAL, ROPE = "workers/engine/cache.py", "workers/engine/causal.py", "wo
 PASSES, PROOFS, GENERATION = "workers/engine/passes.py", "workers/engine/proofs.py", "workers/engine/generation.py"
 OVERWRITE = "workers/overwrite.py"
 SHELF, SHELVES = "workers/engine/shelf/", ENGINE + "shelf/test_prefills.py::"
+BATCH, POOL, GUARD = "workers/engine/batch.py", "workers/engine/pool/", ENGINE + "pool/test_guard.py::"
+POOLED = ENGINE + "pool/test_batched.py::"
 
 
 class Mutant(NamedTuple):
@@ -771,5 +773,66 @@ MUTANTS = (
         "if len(found) != 1:",
         "if False:",
         (SURFACES + "test_an_application_that_decides_twice", SURFACES + "test_an_application_that_decides_nothing"),
+    ),
+    # States side by side
+    Mutant(
+        "a batch: another row's position",
+        BATCH,
+        '"position_ids": positions.clamp(min=0),',
+        '"position_ids": positions.clamp(min=0).roll(1, 0),',
+        (GUARD + "test_an_honest_batch_is_not_refused",),
+    ),
+    Mutant(
+        "a batch: a neighbour's mask",
+        BATCH,
+        "self._mask(fed, positions, window),",
+        "self._mask(fed, positions, window).roll(1, 0),",
+        (GUARD + "test_an_honest_batch_is_not_refused",),
+    ),
+    Mutant(
+        "a batch: a stale slot where a row has left",
+        BATCH,
+        "buffer[row, :, :length] = buffer[last, :, :length]",
+        "buffer[row, :, 1:length] = buffer[last, :, 1:length]",
+        (GUARD + "test_an_honest_batch_is_not_refused",),
+    ),
+    Mutant(
+        "a batch that computes wrongly, believed",
+        POOL + "noise.py",
+        "if found <= self.tolerance * size:",
+        "if True:",
+        (
+            GUARD + "test_a_wrong_position_in_any_row_is_noticed",
+            GUARD + "test_a_neighbour_s_mask_in_any_row_is_noticed",
+            GUARD + "test_logits_that_are_no_numbers_are_refused",
+        ),
+    ),
+    Mutant(
+        "a batch: what is no number stays in a place that is given on",
+        POOL + "lane.py",
+        "self.batch.wipe(row)",
+        "pass",
+        (POOLED + "test_what_is_no_number_in_one_row_hurts_no_other",),
+    ),
+    Mutant(
+        "a near tie that a batch decided",
+        POOL + "lane.py",
+        "if self.noise and min(seat.chosen.margins) <= 2 * self.noise:",
+        "if False:",
+        (GUARD + "test_exactly_the_replies_within_twice_the_noise_are_read_again",),
+    ),
+    Mutant(
+        "a near tie of which one logit alone is doubted",
+        POOL + "lane.py",
+        "min(seat.chosen.margins) <= 2 * self.noise:",
+        "min(seat.chosen.margins) <= self.noise:",
+        (GUARD + "test_exactly_the_replies_within_twice_the_noise_are_read_again",),
+    ),
+    Mutant(
+        "a sentinel that lets another reply pass",
+        POOL + "choosing.py",
+        "token != ids[at]",
+        "False",
+        (GUARD + "test_a_reply_agrees_with_the_state_that_gave_it_and_no_other_does",),
     ),
 )

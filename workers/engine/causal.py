@@ -253,6 +253,7 @@ class CausalEngine(Passes):
             fork=alone._fork,
             new_batch=partial(Batch, self._model, self._kind.keyword),
             token_bytes=self.token_bytes,
+            vocab_size=self._kind.config.vocab_size,
             eos_ids=self._eos_ids,
             limit=self._rope.limit,
             owned=self._lent,

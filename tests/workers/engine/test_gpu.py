@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from pooling import Case, mixed
 
 from workers import arms, engine
 from workers.bench import Bench
-from workers.engine import Decoded, Engine
+from workers.engine import Ask, Decoded, Engine
 from workers.engine.masking import deface
+from workers.engine.pool import lane
 from workers.errors import Unsupported
 from workers.spec import Device, ModelSpec
 from workers.stream import Stream
@@ -110,3 +112,38 @@ def test_what_stands_at_masked_positions_changes_no_logit_or_no_mask_is_given(
     expected = loaded._feed(clean, ids[56:], keeps_all=True)
     assert torch.equal(loaded._feed(behind, ids[56:], keeps_all=True), expected)
     assert loaded.decode(behind, 8) == loaded.decode(clean, 8)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_pool_reads_what_each_state_gives_alone(
+    tiny_spec: Callable[..., ModelSpec], ids: tuple[int, ...], dtype: str
+) -> None:
+    """Also where it looks at what was chosen once in several steps; in half precision by reading near ties again."""
+    loaded: Any = engine.load(tiny_spec("llama", device=Device(gpus=1), dtype=dtype), num_threads=1)
+    pool, cases = loaded.pool(is_batched=True), mixed()
+    tickets = [pool.admit(case.made(loaded, ids), case.asks, case.texts) for case in cases]
+    pool.drain()
+    for ticket, case in zip(tickets, cases, strict=True):
+        found, alone = ticket.answer(), case.alone(loaded, ids)
+        assert [reply.ids for reply in found.replies] == [reply.ids for reply in alone.replies]
+        if dtype == "float32":
+            assert found.scores == pytest.approx(alone.scores, abs=1e-2)
+        assert all(
+            loaded.agrees(case.made(loaded, ids), ask, reply)
+            for ask, reply in zip(case.asks, found.replies, strict=True)
+        )
+
+
+def test_the_steps_of_a_pool_wait_for_the_device_no_more_often_than_they_must(
+    tiny_spec: Callable[..., ModelSpec], ids: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: Any = engine.load(tiny_spec("llama", device=Device(gpus=1)), num_threads=1)
+    pool = loaded.pool(is_batched=True)
+    looks: list[int] = []
+    honest = lane.read
+    monkeypatch.setattr(lane, "read", lambda steps, *rest: (looks.append(len(steps)), honest(steps, *rest))[1])
+    for case in [Case(20 + at, 3, (Ask(32),), start=at) for at in range(16)]:
+        pool.admit(case.made(loaded, ids), case.asks)
+    pool.drain()
+    assert max(looks) > 1
+    assert len(looks) < sum(looks)

@@ -57,6 +57,7 @@ class Means:
         prefill, feed, fork: on single states, for the probes.
         new_batch: rows and slots → an empty batch on the model.
         token_bytes: of keys and values.
+        vocab_size: ids that the model knows.
         eos_ids: tokens that end a reply.
         limit: tokens beyond which the model's rotation switches.
         owned: the handle, known to be the engine's, with what may be lent.
@@ -71,6 +72,7 @@ class Means:
     fork: Callable[[CacheHandle], CacheHandle]
     new_batch: Callable[[int, int], Batch]
     token_bytes: int
+    vocab_size: int
     eos_ids: frozenset[int]
     limit: int | None
     owned: Callable[[Handle], CacheHandle]

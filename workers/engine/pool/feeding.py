@@ -30,7 +30,7 @@ def feed_waiting(batch: Batch, rows: Rows) -> None:
 def score_texts(batch: Batch, rows: Rows) -> None:
     """Log-probability (nats) of each state's texts as the continuation; what they share is fed once."""
     rows = [row for row in rows if row[1].texts]
-    for group in _groups(rows, batch, lambda state: max(map(len, state.texts))):
+    for group in _groups(rows, batch, _fed_at_once):
         sums = _shared_sums(batch, group)
         for at in range(max(len(state.texts) for _, state in group)):
             _add_rest(batch, [row for row in group if at < len(row[1].texts)], at, sums)
@@ -42,8 +42,7 @@ def score_texts(batch: Batch, rows: Rows) -> None:
 def _shared_sums(batch: Batch, group: Rows) -> dict[int, list[Tensor]]:
     """By row, for each text: what its ids give up to the first one that not all texts of the state have."""
     shared = {row: _shared(state.texts) for row, state in group}
-    fed = {row: ids for row, ids in shared.items() if ids}
-    logits = _fed(batch, fed)
+    logits = _fed(batch, {row: ids for row, ids in shared.items() if ids})
     sums = {}
     for row, state in group:
         assert state.logits is not None
@@ -67,7 +66,7 @@ def _fed(batch: Batch, ids: dict[int, tuple[int, ...]]) -> dict[int, Tensor]:
     """Logits after every id, by row."""
     if not ids:
         return {}
-    logits = batch.feed(list(ids), list(ids.values()), keeps_all=True, least=LEAST_QUERIES)
+    logits = batch.feed(list(ids), list(ids.values()), keeps_all=True)
     return {row: logits[at, -len(new) :] for at, (row, new) in enumerate(ids.items())}
 
 
@@ -81,6 +80,12 @@ def _shared(texts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     first, last = min(texts), max(texts)
     size = min(map(len, texts)) - 1
     return first[: next((at for at in range(size) if first[at] != last[at]), size)]
+
+
+def _fed_at_once(state: State) -> int:
+    """Ids of the longest pass that scoring takes."""
+    size = len(_shared(state.texts))
+    return max(1, size, *(len(text) - 1 - size for text in state.texts))
 
 
 def _groups(rows: Rows, batch: Batch, length: Callable[[State], int]) -> Iterator[list[tuple[int, State]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from workers.engine.handle import CacheHandle, Span
 from workers.engine.pool.feeding import LEAST_QUERIES
 
 _SEED = 20_261_201
-_NUM_SCORED = 2
+_NUM_PARTS = 3
 _DROP_EVERY = 3
 """Not a divisor of the number of probes, so that rows of every length leave and take another's place."""
 
@@ -36,6 +36,10 @@ class Passes(Protocol):
         """Handle → a copy."""
 
     @property
+    def vocab_size(self) -> int:
+        """Ids that the model knows."""
+
+    @property
     def limit(self) -> int | None:
         """Tokens beyond which the model's rotation switches."""
 
@@ -46,29 +50,27 @@ class Probe:
 
     Attributes:
         layers: keys and values before anything is fed.
-        feeds: ids of the four passes: those that wait, those that are scored and forgotten, and two steps.
-        expected: logits of each pass, `[num_rows, vocab]`: of the scored ids all, of the others the last.
+        new: ids of one pass.
+        step: the id of the next.
+        expected: `[num_rows, vocab]`: logits after each of these ids.
     """
 
     layers: list[KeysAndValues]
     hidden: tuple[Span, ...]
-    feeds: tuple[tuple[int, ...], ...]
-    expected: tuple[Tensor, ...]
+    new: tuple[int, ...]
+    step: tuple[int, ...]
+    expected: Tensor
 
     @classmethod
     def of(cls, passes: Passes, length: int, num_new: int, hidden: tuple[Span, ...], draw: random.Random) -> Probe:
-        """Random ids, computed alone."""
-        num_ids = passes.prefill((0,)).logits
-        assert num_ids is not None
-        first, new, scored, *steps = (
-            tuple(draw.randrange(len(num_ids)) for _ in range(size)) for size in (length, num_new, _NUM_SCORED, 1, 1)
+        """Ids by chance, computed alone."""
+        first, new, step = (
+            tuple(draw.randrange(passes.vocab_size) for _ in range(size)) for size in (length, num_new, 1)
         )
         handle = replace(passes.prefill(first), hidden=hidden)
         layers = [(keys.clone(), values.clone()) for keys, values in layers_of(handle)]
-        logits = [passes.feed(handle, new)]
-        logits.append(passes.feed(passes.fork(handle), scored, keeps_all=True))
-        logits += [passes.feed(handle, ids) for ids in steps]
-        return cls(layers, hidden, (new, scored, *steps), tuple(logits))
+        logits = passes.feed(handle, new, keeps_all=True)
+        return cls(layers, hidden, new, step, torch.cat([logits, passes.feed(handle, step)]))
 
 
 def probes(passes: Passes, num_slots: int) -> list[Probe]:
@@ -76,10 +78,10 @@ def probes(passes: Passes, num_slots: int) -> list[Probe]:
     draw = random.Random(_SEED)
     longest = num_slots - 8
     shapes: list[tuple[int, int, tuple[Span, ...]]] = [
-        (longest, 2, ()),
-        (2, 5, ()),
-        (min(BLOCK_TOKENS - 3, longest), 5, ()),
-        (min(33, longest), 1, ((4, 20),)),
+        (longest, 3, ()),
+        (2, 4, ()),
+        (min(BLOCK_TOKENS - 2, longest), 4, ()),
+        (min(33, longest), 2, ((4, 20),)),
     ]
     return [Probe.of(passes, *shape, draw) for shape in shapes]
 
@@ -113,60 +115,51 @@ class Proof:
 def noise(batch: Batch, known: Sequence[Probe]) -> tuple[float, float]:
     """Largest difference of a logit over all rows and passes, and the largest logit; the batch is empty afterwards.
 
-    Neighbours have other lengths. Rows are fed what waits, are scored and forget it, step, leave, and are replaced.
+    Neighbours have other lengths. Rows are fed, forget, step, leave, are replaced and copied.
     """
     rows = [known[row % len(known)] for row in range(batch.num_rows)]
-    gaps = [*_full(batch, rows), *_left(batch, rows, known)]
+    gaps = torch.stack([*_full(batch, rows), *_changed(batch, rows, known[1])])
     batch.rows.clear()
-    size = max(float(logits.abs().max()) for probe in known for logits in probe.expected)
-    # A number that is none must not be lost in a maximum.
-    return float(torch.stack(gaps).max()), size
+    # A number that is none is not lost in a maximum of torch's.
+    return float(gaps.max()), max(float(probe.expected.abs().max()) for probe in known)
 
 
 def _full(batch: Batch, rows: Sequence[Probe]) -> Iterator[Tensor]:
     for probe in rows:
         batch.put(probe.layers, probe.hidden)
-    yield _gap(_in_parts(batch, [probe.feeds[0] for probe in rows]), (probe.expected[0] for probe in rows))
-    lengths = [row.length for row in batch.rows]
-    scored = _in_parts(batch, [probe.feeds[1] for probe in rows], keeps_all=True)
-    yield _gap(scored[:, -_NUM_SCORED:], (probe.expected[1] for probe in rows))
-    for row, length in enumerate(lengths):
-        batch.shorten(row, length)
-    yield _gap(batch.feed(0, [probe.feeds[2] for probe in rows]), (probe.expected[2] for probe in rows))
+    # A pass may take rows that do not stand in a run, too.
+    for part in range(_NUM_PARTS):
+        some = range(part, len(rows), _NUM_PARTS)
+        if some:
+            yield from _fed(batch, some, [rows[row] for row in some])
+    for row, probe in enumerate(rows):
+        batch.shorten(row, len(probe.layers[0][0][0, 0]) + len(probe.new) - 1)
+    yield _gap(batch.feed(0, [probe.new[-1:] for probe in rows]), [probe.expected[-2] for probe in rows])
 
 
-def _left(batch: Batch, rows: list[Probe], known: Sequence[Probe]) -> Iterator[Tensor]:
-    """Rows leave, new ones take a place at the end, and one is a copy."""
-    places = [(probe, 3) for probe in rows]
+def _changed(batch: Batch, rows: Sequence[Probe], new: Probe) -> Iterator[Tensor]:
+    """Rows leave, and another and its copy take places that were used before."""
+    places = list(rows)
     for row in range(len(rows) - 1, -1, -_DROP_EVERY):
         batch.drop(row)
         last = places.pop()
         if row < len(places):
             places[row] = last
-    if places:
-        probe = known[1]
-        row = batch.put(probe.layers, probe.hidden)
-        yield _gap(batch.feed([row], [probe.feeds[0]], least=LEAST_QUERIES), [probe.expected[0]])
-        places.append((probe, 2))
-        if batch.num_free:
-            batch.copy(row, batch.rows[row].length)
-            places.append((probe, 2))
-    yield _gap(
-        batch.feed(0, [probe.feeds[step] for probe, step in places]), (probe.expected[step] for probe, step in places)
-    )
+    row = batch.put(new.layers, new.hidden)
+    yield from _fed(batch, [row], [new])
+    places.append(new)
+    if batch.num_free:
+        batch.copy(row, batch.rows[row].length)
+        places.append(new)
+    yield _gap(batch.feed(0, [probe.step for probe in places]), [probe.expected[-1] for probe in places])
 
 
-def _in_parts(batch: Batch, ids: Sequence[tuple[int, ...]], *, keeps_all: bool = False) -> Tensor:
-    """Every third row in one pass, as rows of a like length are: a pass may take rows that do not stand in a run."""
-    logits: dict[int, Tensor] = {}
-    for part in range(3):
-        rows = list(range(part, len(ids), 3))
-        fed = batch.feed(rows, [ids[row] for row in rows], keeps_all=keeps_all, least=LEAST_QUERIES) if rows else ()
-        logits.update(zip(rows, fed, strict=True))
-    longest = min(len(fed) for fed in logits.values())
-    return torch.stack([logits[row][-longest:] if keeps_all else logits[row] for row in range(len(ids))])
+def _fed(batch: Batch, rows: Sequence[int], probes: Sequence[Probe]) -> Iterator[Tensor]:
+    """Differences after each new id, one for each row."""
+    logits = batch.feed(rows, [probe.new for probe in probes], keeps_all=True, least=LEAST_QUERIES)
+    for found, probe in zip(logits, probes, strict=True):
+        yield _gap(found[-len(probe.new) :], list(probe.expected[:-1]))
 
 
-def _gap(found: Tensor, expected: Iterable[Tensor]) -> Tensor:
-    wanted = torch.stack([logits if found.dim() == 3 else logits[-1] for logits in expected])
-    return (found - wanted).abs().max()
+def _gap(found: Tensor, expected: Sequence[Tensor]) -> Tensor:
+    return (found - torch.stack(list(expected))).abs().max()
