@@ -5,6 +5,7 @@ Exit code: the worst of the scripts' (1 cannot be measured or sides differ, 3 a 
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -37,6 +38,7 @@ SCRIPTS = (
     Script("Orchestration", "overhead"),
     Script("From the command to the first row", "startup", ("--rounds", "2")),
     Script("Slots and threads", "slots"),
+    Script("Planning", "plan", ("--rounds", "1")),
     Script("Rewinding a cache", "rewind", ("--lengths", "64,256,512", "--rounds", "3")),
 )
 
@@ -48,7 +50,8 @@ def main(scripts: Sequence[Script] = SCRIPTS) -> int:
         print(f"… {script.command}", file=sys.stderr)
         start = time.perf_counter()
         words = [sys.executable, "-m", f"benchmarks.{script.module}", *script.arguments]
-        done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False)
         print(f"### {script.title}\n\n`{script.command}` ({time.perf_counter() - start:.0f} s)\n\n{done.stdout}")
         sys.stdout.flush()
         if done.returncode:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from orchestrator.config import Composed
 from orchestrator.executors import make_executor
 from orchestrator.executors.base import Executor
 from orchestrator.executors.share import Share
+from orchestrator.executors.starting import Starting
 from orchestrator.grid import Excluded, ModelIdentity, Unplanned
 from orchestrator.listener import Audience, Listener, Start
 from orchestrator.plan import Known, Plan, State
@@ -104,22 +106,24 @@ def carry_out(prepared: Prepared, run_id: str, command: Sequence[str], listeners
         StoreError: the store cannot be written.
     """
     composed, store, planned = prepared.composed, prepared.store, prepared.planned
-    identity = plan.plan_id(planned)
-    ledger.write_plan(store, composed, identity, planned)
-    sequence = ledger.write_run(store, composed, identity, run_id, command)
-    missing = blocks.missing(())
-    if queues := blocks.queues(planned):
-        executor = make_executor(composed.run.executor)
-        shares = {model.name: executor.share(model.device) for model in composed.models}
-        jobs = {model.name: _job(prepared, model, run_id, shares[model.name]) for model in composed.models}
-        start = _start(prepared, run_id, executor.description, shares)
-        Audience(listeners).tell(lambda listener: listener.started(start))
-        try:
+    identity, queues, missing = plan.plan_id(planned), blocks.queues(planned), blocks.missing(())
+    if not queues:
+        ledger.write_plan(store, composed, identity, planned)
+        ledger.write_run(store, composed, identity, run_id, command)
+    else:
+        with Starting(partial(make_executor, composed.run.executor)) as starting:
+            ledger.write_plan(store, composed, identity, planned)
+            executor = starting.executor
+            shares = {model.name: executor.share(model.device) for model in composed.models}
+            jobs = {model.name: _job(prepared, model, run_id, shares[model.name]) for model in composed.models}
+            # The run's row tells what each slot took, not that it was left open.
+            said = replace(composed, models=tuple(job.model for job in jobs.values()))
+            sequence = ledger.write_run(store, said, identity, run_id, command)
+            start = _start(prepared, run_id, executor.description, shares)
+            Audience(listeners).tell(lambda listener: listener.started(start))
             cut = {name: _cut(composed, queue, executor, jobs[name]) for name, queue in queues.items()}
             with Stop() as stop:
                 outcome = run(cut, jobs, executor, listeners, stop)
-        finally:
-            executor.shutdown()
         missing = blocks.missing(outcome.missing)
         ledger.write_missing(store, run_id, sequence, planned, missing)
     found = plan.known(planned.cells, ledger.records(store, composed.study.name))

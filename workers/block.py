@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from workers.episode import Episode
 from workers.identity import Identity, digest
@@ -89,7 +89,12 @@ class Job:
     decode_once: bool = True
     """Whether states of equal bytes that are asked the same are decoded once."""
     slots_per_node: int = 1
-    """How many slots of the model a machine may hold at once: more than one of them had better share its weights."""
+    """How many slots of the model a machine may hold at once."""
+
+    @property
+    def weights(self) -> Literal["packed", "mapped"]:
+        """What kernels read: a packed copy in a slot alone on its machine, else the pages that all slots share."""
+        return "packed" if self.slots_per_node == 1 else "mapped"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator import config
+from orchestrator import run as running
 from orchestrator.executors import fit
 from orchestrator.executors.fit import Resources
 from orchestrator.executors.inline import InlineExecutor
 from orchestrator.executors.share import MOST_THREADS, num_cores, share
+from orchestrator.listener import Start
+from tests.orchestrator.simulated import make_job
+from workers import parquet
 from workers.spec import Device
 
 AUTO = Device()
@@ -73,3 +83,23 @@ def test_the_header_states_slots_threads_and_why() -> None:
     assert str(share(AUTO, machines(2))) == "1 slot a machine × 2 threads (2 cores, at most 8 threads a slot)"
     assert str(share(Device(cpus=1), machines(2))) == "2 slots a machine × 1 thread (device.cpus=1)"
     assert str(share(AUTO, machines(2, 16))).endswith("(2 to 16 cores, at most 8 threads a slot)")
+
+
+def test_the_run_s_row_and_its_header_tell_what_a_slot_took(tmp_path: Path) -> None:
+    composed = config.load(["model=scripted", "executor=inline", "limit=1", f"store.root={tmp_path}"])
+    left_open = tuple(model.model_copy(update={"device": AUTO}) for model in composed.models)
+    prepared = running.prepare(replace(composed, models=left_open))
+    prepared.store.prepare()
+    heard: list[Start] = []
+    listener = mock.Mock(started=heard.append)
+    running.carry_out(prepared, "run", ["test"], [listener])
+    (row,) = parquet.read(tmp_path / "runs" / "part-run.parquet").to_pylist()
+    cpus = min(MOST_THREADS, num_cores())
+    assert json.loads(row["config"])["model_files"]["scripted"]["device"]["cpus"] == cpus
+    assert [start.slots for start in heard] == [{"scripted": str(InlineExecutor().share(AUTO))}]
+
+
+@pytest.mark.parametrize(("most", "weights"), [(1, "packed"), (None, "mapped")])
+def test_slots_that_are_not_alone_on_a_machine_share_its_weights(most: int | None, weights: str) -> None:
+    found = share(Device(cpus=1), machines(2), most)
+    assert replace(make_job("a"), slots_per_node=found.slots_per_node).weights == weights
