@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from orchestrator.allocation import Outcome
 from orchestrator.executors import fit
 from orchestrator.executors.base import Done, Event, Failed, FailureClass, Ready
 from orchestrator.executors.fit import Resources
@@ -77,6 +78,28 @@ class Whole:
 
     def __hash__(self) -> int:
         return hash(self.block.name)
+
+
+def unmade(blocks: Mapping[str, Sequence[Block]]) -> dict[str, list[Whole]]:
+    """Blocks as a schedule takes them."""
+    return {model: [Whole(block) for block in queue] for model, queue in blocks.items()}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a run left behind: (cell_id, draw) → why it is missing, and the rest of its `Outcome`."""
+
+    missing: dict[tuple[str, int], str]
+    reasons: dict[str, str]
+    was_interrupted: bool
+    num_loads: int
+
+
+def ended(outcome: Outcome[Whole]) -> Ended:
+    """The outcome by trial."""
+    missing = {key: reason for block, reason in outcome.missing for key in trials([block.block])}
+    assert len(missing) == sum(block.num_trials for block, _ in outcome.missing), "a trial was given up twice"
+    return Ended(missing, outcome.reasons, outcome.was_interrupted, outcome.num_loads)
 
 
 def trials(blocks: Sequence[Block]) -> Iterator[tuple[str, int]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -16,7 +15,17 @@ from orchestrator.allocation import PATIENCE_S
 from orchestrator.executors.base import FailureClass
 from orchestrator.executors.fit import Resources
 from orchestrator.schedule import Stop, run
-from tests.orchestrator.simulated import Simulated, Whole, episodes, make_block, make_blocks, make_job, trials
+from tests.orchestrator.simulated import (
+    Ended,
+    Simulated,
+    ended,
+    episodes,
+    make_block,
+    make_blocks,
+    make_job,
+    trials,
+    unmade,
+)
 from workers.block import Block, Job
 from workers.errors import StoreError
 
@@ -38,25 +47,12 @@ class Told:
         return [entry[1:] for entry in self.log if entry[0] == name]
 
 
-@dataclass(frozen=True)
-class Ended:
-    """What a run left behind, by trial."""
-
-    missing: dict[tuple[str, int], str]
-    reasons: dict[str, str]
-    was_interrupted: bool
-    num_loads: int
-
-
 def play(blocks: Blocks, sim: Simulated, *listeners: Any, stop: Stop | None = None, **jobs: Job) -> Ended:
     """Run on the simulation; a model without a job of its own needs one CPU."""
     known = {model: jobs.get(model, make_job(model)) for model in blocks}
-    unmade = {model: [Whole(block) for block in queue] for model, queue in blocks.items()}
-    outcome = run(unmade, known, sim, listeners, stop or Stop(), clock=lambda: sim.now)
+    outcome = run(unmade(blocks), known, sim, listeners, stop or Stop(), clock=lambda: sim.now)
     assert sim.slots == {}, "a slot was left open"
-    missing = {key: reason for block, reason in outcome.missing for key in trials([block.block])}
-    assert len(missing) == sum(block.num_trials for block, _ in outcome.missing), "a trial was given up twice"
-    return Ended(missing, outcome.reasons, outcome.was_interrupted, outcome.num_loads)
+    return ended(outcome)
 
 
 def dies_over(*poison: str, failure: FailureClass = LOST, times: float = float("inf")) -> Any:

@@ -11,7 +11,7 @@ from orchestrator.executors.base import Failed, FailureClass, Ready
 from orchestrator.executors.inline import InlineExecutor
 from orchestrator.schedule import Stop, run
 from tests.orchestrator.executors.fakes import Fake
-from tests.orchestrator.simulated import make_blocks, make_job
+from tests.orchestrator.simulated import ended, make_blocks, make_job, unmade
 from workers.errors import StoreError
 
 
@@ -21,7 +21,8 @@ def inline(worker: Any = Fake) -> InlineExecutor:
 
 def test_blocks_go_through_one_at_a_time(tmp_path: Path) -> None:
     jobs = {model: make_job(model, store=str(tmp_path)) for model in ("a", "b")}
-    outcome = run({model: make_blocks(model, 3) for model in jobs}, jobs, inline(), [], Stop())
+    blocks = unmade({model: make_blocks(model, 3) for model in jobs})
+    outcome = ended(run(blocks, jobs, inline(), [], Stop()))
     assert outcome.missing == {}
     assert outcome.num_loads == 2
     assert len(list(tmp_path.glob("done-*"))) == 6
@@ -47,7 +48,7 @@ def test_a_model_that_cannot_be_loaded_is_a_typed_failure(tmp_path: Path) -> Non
 def test_a_store_that_cannot_be_written_stops_the_run(tmp_path: Path) -> None:
     (tmp_path / "no-store").touch()
     with pytest.raises(StoreError, match="planted: no store"):
-        run({"a": make_blocks("a", 2)}, {"a": make_job("a", store=str(tmp_path))}, inline(), [], Stop())
+        run(unmade({"a": make_blocks("a", 2)}), {"a": make_job("a", store=str(tmp_path))}, inline(), [], Stop())
 
 
 def test_a_bug_is_raised_where_a_debugger_finds_it(tmp_path: Path) -> None:

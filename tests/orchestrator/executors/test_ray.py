@@ -20,9 +20,9 @@ from ray.cluster_utils import Cluster
 from orchestrator.executors.base import Event, Failed, FailureClass, Ready
 from orchestrator.executors.ray import RayExecutor
 from orchestrator.executors.ray.actor import Actor
-from orchestrator.schedule import Outcome, Stop, run
+from orchestrator.schedule import Stop, run
 from tests.orchestrator.executors.fakes import Fake
-from tests.orchestrator.simulated import make_blocks, make_job
+from tests.orchestrator.simulated import Ended, ended, make_blocks, make_job, unmade
 from workers.block import Receipt
 from workers.errors import ConfigError, StoreError
 
@@ -62,9 +62,9 @@ def next_event(executor: RayExecutor) -> Event:
     return until(lambda: executor.wait(0.5))[0]
 
 
-def go(executor: RayExecutor, folder: Path, num_blocks: int, *listeners: Any, **device: float) -> Outcome:
+def go(executor: RayExecutor, folder: Path, num_blocks: int, *listeners: Any, **device: float) -> Ended:
     jobs = {"a": make_job("a", store=str(folder), **device)}
-    return run({"a": make_blocks("a", num_blocks)}, jobs, executor, listeners, Stop())
+    return ended(run(unmade({"a": make_blocks("a", num_blocks)}), jobs, executor, listeners, Stop()))
 
 
 def pids(folder: Path) -> list[int]:
@@ -248,12 +248,13 @@ from pathlib import Path
 from orchestrator.executors.ray import RayExecutor
 from orchestrator.schedule import Stop, run
 from tests.orchestrator.executors.fakes import Fake
-from tests.orchestrator.simulated import make_blocks, make_job
+from tests.orchestrator.simulated import ended, make_blocks, make_job, unmade
 
 folder = Path(sys.argv[1])
 executor = RayExecutor(cpus=1, worker=Fake)
 with Stop() as stop:
-    outcome = run({"a": make_blocks("a", 4)}, {"a": make_job("a", store=str(folder))}, executor, [], stop)
+    blocks = unmade({"a": make_blocks("a", 4)})
+    outcome = ended(run(blocks, {"a": make_job("a", store=str(folder))}, executor, [], stop))
 executor.shutdown()
 print(outcome.was_interrupted, len(outcome.missing) // 2)
 """
