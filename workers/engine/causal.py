@@ -17,9 +17,9 @@ from transformers import PreTrainedModel
 from workers.engine import cache as kv
 from workers.engine.alone import Alone
 from workers.engine.base import Ask, Decoded, Facts, Handle, Path, Pool, Render, Shelf
-from workers.engine.batch import Batch, KeysAndValues, can_batch
+from workers.engine.batch import Batch, KeysAndValues, can_batch, layers_of
 from workers.engine.chat import Chat
-from workers.engine.choice import Choice
+from workers.engine.choice import Choice, eos_ids
 from workers.engine.handle import CacheHandle, Lender, owned
 from workers.engine.masking import PROVEN_ATTENTION, clipped, joined
 from workers.engine.memory import memory_errors
@@ -47,7 +47,7 @@ class CausalEngine(Passes):
         self._owner = uuid.uuid4().hex
         self._lender: Lender | None = None
         self._refusals: dict[str, str] = {}
-        self._eos_ids = _eos_ids(model, chat)
+        self._eos_ids = eos_ids(model, chat.eos_id)
         self._facts = Facts(
             engine="transformers",
             model=chat.model.name,
@@ -82,15 +82,8 @@ class CausalEngine(Passes):
         """An empty shelf; None where states are not computed in batches."""
         if not can_batch(self._model, self._kind):
             return None
-        alone = copy.copy(self)
-        alone._lender = None
-        return Prefills.of(
-            partial(Batch, self._model, self._kind.keyword),
-            lambda ids: owned(alone.prefill(ids), self._owner),
-            self._no_tokens,
-            self._facts.layer1_tolerance,
-            self._rope.limit,
-        )
+        means, one = self._means(), layers_of(self._one_token)
+        return Prefills.of(means.new_batch, means.prefill, one, self._facts.layer1_tolerance, means.limit)
 
     def sharing(self, shelf: Shelf, name: str) -> CausalEngine:
         """The same model; what the class has on the shelf is copied from there."""
@@ -121,9 +114,8 @@ class CausalEngine(Passes):
     @cached_property
     def token_bytes(self) -> int:
         """Bytes of keys and values that one more token takes."""
-        one = owned(self.prefill((0,)), self._owner)
-        sides = ("keys", "values")
-        return sum(tensor.nbytes for name, tensor in kv.tensors(one.cache) if name.rpartition(".")[2] in sides)
+        held, sides = kv.tensors(self._one_token.cache), ("keys", "values")
+        return sum(tensor.nbytes for name, tensor in held if name.rpartition(".")[2] in sides)
 
     def check_span(self, shortest: int, longest: int) -> None:
         """Make sure that no rotary switch lies between the two lengths."""
@@ -348,10 +340,8 @@ class CausalEngine(Passes):
         return self.distance(parts, whole)
 
     @cached_property
-    def _no_tokens(self) -> list[KeysAndValues]:
-        """A cache's keys and values, of no token."""
-        layers = owned(self.prefill((0,)), self._owner).cache.layers
-        return [(layer.keys[:, :, :0].clone(), layer.values[:, :, :0].clone()) for layer in layers]
+    def _one_token(self) -> CacheHandle:
+        return owned(self.prefill((0,)), self._owner)
 
     def _probe(self) -> tuple[int, ...]:
         return self._chat.encode(PROBE * 8)[: min(PROBE_TOKENS, self._rope.limit or PROBE_TOKENS)]
@@ -399,12 +389,6 @@ class CausalEngine(Passes):
         trial.deface(states[2], trial.seen)
         clean, behind, beside = (plain._feed(state, trial.rest, keeps_all=True) for state in states)
         trial.judge(clean, behind, beside)
-
-
-def _eos_ids(model: PreTrainedModel, chat: Chat) -> frozenset[int]:
-    listed = getattr(model.generation_config, "eos_token_id", None)
-    ids = listed if isinstance(listed, (list, tuple)) else (listed,)
-    return frozenset(token for token in (*ids, chat.eos_id) if token is not None)
 
 
 def _device(model: PreTrainedModel) -> str:

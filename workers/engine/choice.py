@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from workers.stream import Stream
 
@@ -58,3 +59,10 @@ class Choice:
         # On the CPU and in float64, so that equal logits draw alike on every device.
         noise = self.stream.noise(len(self.tokens), logits.numel())
         return logits.double().cpu() / self.stream.temperature + torch.from_numpy(noise)
+
+
+def eos_ids(model: PreTrainedModel, own: int | None) -> frozenset[int]:
+    """Tokens that end a reply: those that the model's generation settings list, and the tokenizer's own."""
+    listed = getattr(model.generation_config, "eos_token_id", None)
+    ids = listed if isinstance(listed, (list, tuple)) else (listed,)
+    return frozenset(token for token in (*ids, own) if token is not None)

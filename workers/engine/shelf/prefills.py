@@ -51,11 +51,12 @@ class Prefills:
         cls,
         new_batch: Callable[[int, int], Batch],
         alone: Callable[[tuple[int, ...]], CacheHandle],
-        nothing: Sequence[KeysAndValues],
+        layers: Sequence[KeysAndValues],
         tolerance: float,
         limit: int | None,
     ) -> Prefills | None:
-        """An empty shelf; None where layers are of different shapes, since a node keeps them in one tensor."""
+        """An empty shelf for such layers; None where they differ in shape: a node keeps them in one tensor."""
+        nothing = [(keys[:, :, :0].clone(), values[:, :, :0].clone()) for keys, values in layers]
         is_even = len({(keys.shape, values.shape) for keys, values in nothing}) == 1
         return cls(new_batch, alone, nothing, tolerance, limit) if is_even else None
 
