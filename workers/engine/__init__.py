@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from workers.engine.base import Answer, Ask, Chain, Decoded, Engine, Facts, Handle, Path, Pool, Render, Shelf, Ticket
 from workers.spec import ModelSpec
@@ -25,8 +25,14 @@ __all__ = [
 ]
 
 
-def load(spec: ModelSpec, *, num_threads: int) -> Engine:
+def load(spec: ModelSpec, *, num_threads: int, weights: Literal["packed", "mapped"] = "packed") -> Engine:
     """The engine that `spec` asks for. Heavy imports happen here, not at import of this package.
+
+    Args:
+        num_threads: for torch, in the whole process.
+        weights: what invariant kernels read: `packed`, a private copy, for a slot that has the node for itself;
+            `mapped`, the file's own pages, where several slots share them. Both give the same bits; the former is
+            faster, the latter takes memory once a node.
 
     Raises:
         ModelError: the weights, the tokenizer or the template cannot be loaded.
@@ -37,7 +43,7 @@ def load(spec: ModelSpec, *, num_threads: int) -> Engine:
         return NullEngine(spec)
     from workers.engine.loading import load_engine
 
-    return load_engine(spec, num_threads=num_threads)
+    return load_engine(spec, num_threads=num_threads, weights=weights)
 
 
 def around(model: Any, tokenizer: Any, *, name: str = "theirs", **chat: Any) -> Engine:

@@ -171,6 +171,9 @@ class Facts:
     """The tokenizer's beginning of sequence, where it has one."""
     layer1_tolerance: float
     """max(1e-5, 10 × the distance between a one-pass and a two-chunk pass on this model) (DESIGN §4.5)."""
+    kernels: str = "stock"
+    """`invariant`: a row's bits are the same alone and in every batch, in one pass and in several, proven when the
+    model was loaded. `stock`: the framework's own kernels, under which they are only close."""
 
 
 class Engine(Protocol):

@@ -15,6 +15,7 @@ import transformers
 from transformers import PreTrainedModel
 
 from workers.engine import cache as kv
+from workers.engine import kernels
 from workers.engine.alone import Alone
 from workers.engine.base import Ask, Decoded, Facts, Handle, Path, Pool, Render, Shelf
 from workers.engine.batch import Batch, KeysAndValues, can_batch, layers_of
@@ -58,6 +59,7 @@ class CausalEngine(Passes):
             template_sha256=chat.template_sha256,
             bos_id=chat.bos_id,
             layer1_tolerance=self._tolerance(),
+            kernels="invariant" if kernels.is_installed(model) else "stock",
         )
         self._batches = Proof(self._facts.layer1_tolerance)
 
@@ -375,7 +377,7 @@ class CausalEngine(Passes):
         if self._kind.family not in ("full", "sliding", "chunked"):
             raise Unsupported(f"a {self._kind.family} cache cannot be masked: its state keeps what went into it")
         attention = self._model.config._attn_implementation
-        if attention not in PROVEN_ATTENTION:
+        if attention not in (*PROVEN_ATTENTION, kernels.NAME):
             raise Unsupported(
                 f"a mask is not proven under attention={attention}; there is {', '.join(PROVEN_ATTENTION)}"
             )

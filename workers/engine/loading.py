@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig, PreTrainedModel
 
+from workers.engine import kernels
 from workers.engine.causal import CausalEngine
 from workers.engine.chat import Chat
 from workers.engine.quiet import hush, parsed_once, quiet
@@ -24,8 +25,11 @@ _SUPPORTED = ((5, 20), (5, 40))
 """transformers, from and below: crop meant something else before, and the cache API is to change after."""
 
 
-def load_engine(spec: ModelSpec, *, num_threads: int) -> CausalEngine:
+def load_engine(spec: ModelSpec, *, num_threads: int, weights: kernels.Weights = "packed") -> CausalEngine:
     """The engine that `spec` asks for; dtype and attention are the spec's, files are local, nothing is fetched.
+
+    Args:
+        weights: what invariant kernels read, where the model can have them.
 
     Raises:
         ModelError: what cannot be loaded, where, and the mend.
@@ -39,6 +43,7 @@ def load_engine(spec: ModelSpec, *, num_threads: int) -> CausalEngine:
         tokenizer = _tokenizer(spec, path)
         model = _model(spec, path, len(tokenizer))
         model.train(False).requires_grad_(False)
+        kernels.adopt(model, weights)
         return CausalEngine(model, Chat(tokenizer, spec))
 
 
