@@ -79,8 +79,8 @@ MUTANTS = (
     Mutant(
         "carrier in the delta: the paired attack's, in a control",
         "workers/studies/rollback/episodes.py",
-        'carriers=(card.unauthorised, branches["attack"].carrier),',
-        "carriers=(card.authorised,),",
+        'carriers=(attacked, branches["attack"].carrier),',
+        "carriers=(said_here.carrier,),",
         (NULL + "test_a_carrier_of_the_paired_attack_in_a_control",),
     ),
     # The delta

@@ -14,6 +14,7 @@ from transformers.cache_utils import CacheLayerMixin
 
 from workers.engine.cache import CacheKind
 from workers.engine.handle import CacheHandle, Span
+from workers.engine.kernels.attention import NAME as INVARIANT
 from workers.engine.masking import PROVEN_ATTENTION
 from workers.engine.memory import memory_errors
 
@@ -271,7 +272,7 @@ def can_batch(model: PreTrainedModel, kind: CacheKind) -> bool:
         kind.family == "full"
         and kind.is_plain
         and {"position_ids", "attention_mask", "logits_to_keep"} <= parameters.keys()
-        and model.config._attn_implementation in PROVEN_ATTENTION
+        and model.config._attn_implementation in (*PROVEN_ATTENTION, INVARIANT)
         and len({parameter.device for parameter in model.parameters()}) == 1
     )
 
