@@ -31,12 +31,13 @@ class Starting:
         return self._future.result()
 
     def __enter__(self) -> Self:
-        pool = ThreadPoolExecutor(1)
-        self._future = pool.submit(self._make)
-        pool.shutdown(wait=False)
+        self._pool = ThreadPoolExecutor(1)
+        self._future = self._pool.submit(self._make)
         return self
 
     def __exit__(self, *_: object) -> None:
         # One that never started has been told of where it was asked for; there is nothing to shut down.
         with suppress(Exception):
             self._future.result().shutdown()
+        # Not before: the kernel kills the processes that Ray started when the thread that started them ends.
+        self._pool.shutdown()

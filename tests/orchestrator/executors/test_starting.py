@@ -38,6 +38,25 @@ def test_it_is_shut_down_when_what_is_done_meanwhile_fails() -> None:
     assert [executor.is_shut for executor in made] == [True]
 
 
+def test_the_thread_that_started_it_outlives_it() -> None:
+    threads: list[threading.Thread] = []
+
+    class Watched(Simulated):
+        def shutdown(self) -> None:
+            assert threads[0].is_alive()
+            super().shutdown()
+
+    def make() -> Simulated:
+        threads.append(threading.current_thread())
+        return Watched([])
+
+    with Starting(make) as starting:
+        executor = starting.executor
+        assert isinstance(executor, Simulated)
+    assert executor.is_shut
+    assert not threads[0].is_alive()
+
+
 def test_one_that_cannot_start_says_so_where_it_is_asked_for() -> None:
     def make() -> Simulated:
         raise ConfigError("no cluster answers")
