@@ -6,7 +6,7 @@ import socket
 import time
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from workers import engine, parquet, studies
 from workers.block import Block, Job, Receipt, Row, Work
@@ -29,8 +29,7 @@ class Worker:
         self.job = job
         self.study = studies.get(job.study)
         self.store = Store(job.store)
-        weights: Literal["packed", "mapped"] = "packed" if job.slots_per_node == 1 else "mapped"
-        self.engine = engine.load(job.model, num_threads=job.num_threads, weights=weights)
+        self.engine = engine.load(job.model, num_threads=job.num_threads, weights=job.weights)
         self.runner = BlockRunner(self.engine, self.study, job.isolation, job.kv_budget_mb, job.decode_once)
 
     @property
