@@ -377,7 +377,7 @@ class CausalEngine(Passes):
         if self._kind.family not in ("full", "sliding", "chunked"):
             raise Unsupported(f"a {self._kind.family} cache cannot be masked: its state keeps what went into it")
         attention = self._model.config._attn_implementation
-        if attention not in (*PROVEN_ATTENTION, kernels.NAME):
+        if attention not in PROVEN_ATTENTION:
             raise Unsupported(
                 f"a mask is not proven under attention={attention}; there is {', '.join(PROVEN_ATTENTION)}"
             )

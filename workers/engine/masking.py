@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from workers.engine import kernels
 from workers.engine.cache import tensors
 from workers.engine.handle import Span
 from workers.errors import Unsupported
 
-PROVEN_ATTENTION = ("eager", "sdpa")
+PROVEN_ATTENTION = ("eager", "sdpa", kernels.NAME)
 """Kernels in which a masked key's weight is exactly 0; another kernel is refused and not trusted."""
 
 

@@ -39,8 +39,8 @@ def smollm2() -> Engine:
 def mute(tiny: Engine) -> Engine:
     """The same model, of which every state gets the same reply: as resistant as a model can be."""
     model = copy.deepcopy(tiny._model)
-    with torch.no_grad():
-        model.lm_head.weight.zero_()
+    model.lm_head = torch.nn.Linear(model.config.hidden_size, model.config.vocab_size, bias=False)
+    torch.nn.init.zeros_(model.lm_head.weight)
     return engines.around(model, tiny._chat._tokenizer, chat_template=tiny._chat.model.chat_template)
 
 

@@ -40,7 +40,7 @@ class InvariantLinear(nn.Linear):
         return state | {"packed": None if self.packed is None else self.packed.to_dense()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         if self.packed is not None:
             self.packed = pack(self.packed)
 
