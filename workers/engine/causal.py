@@ -26,7 +26,7 @@ from workers.engine.masking import PROVEN_ATTENTION, clipped, joined
 from workers.engine.memory import memory_errors
 from workers.engine.passes import Passes, known, queue
 from workers.engine.pool.batched import Batched, Means, bounds
-from workers.engine.pool.choosing import follows
+from workers.engine.pool.choosing import follows, is_whole
 from workers.engine.pool.noise import Proof
 from workers.engine.pool.state import State
 from workers.engine.proofs import PROBE, PROBE_TOKENS, MaskTrial, continues, refuses
@@ -263,17 +263,7 @@ class CausalEngine(Passes):
         return mine
 
     def _restored(self, state: State, layers: Sequence[KeysAndValues]) -> CacheHandle:
-        cache = self._kind.new()
-        for index, pair in enumerate(layers):
-            cache.update(*pair, index)
-        return CacheHandle(
-            self._owner,
-            cache,
-            ids=[*state.held, *state.queued],
-            logits=None if state.queued else state.logits,
-            num_queued=len(state.queued),
-            hidden=state.hidden,
-        )
+        return state.handle(self._owner, self._kind.new(), layers)
 
     def _decoded(self, choice: Choice) -> Decoded:
         text = self._chat.text(choice.ids, keeps_special=False)
@@ -282,11 +272,10 @@ class CausalEngine(Passes):
     @memory_errors()
     def _forced(self, handle: CacheHandle, ask: Ask, reply: Decoded) -> bool | None:
         """Whether one pass over the reply chooses it, token for token; None where a choice lies within the noise."""
-        is_ended = reply.stop == "eos"
-        if len(reply.ids) + is_ended > ask.max_new_tokens or (not is_ended and len(reply.ids) < ask.max_new_tokens):
+        if not is_whole(reply, ask.max_new_tokens):
             return False
         self._flush(handle)
-        rows, fed = [known(handle)[None]], reply.ids if is_ended else reply.ids[:-1]
+        rows, fed = [known(handle)[None]], reply.ids if reply.stop == "eos" else reply.ids[:-1]
         if fed:
             rows.append(self._feed(handle, fed, keeps_all=True))
         return follows(torch.cat(rows), Choice(ask.stream, self._eos_ids), reply.ids, self._chunk_noise)

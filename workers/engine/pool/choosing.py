@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from workers.engine.base import Decoded
 from workers.engine.choice import Choice
 
 
@@ -75,6 +76,13 @@ def read(steps: Sequence[Chosen], choices: Sequence[Choice], budgets: Sequence[i
 def is_over(choice: Choice, budget: int) -> bool:
     """Whether the reply has ended, or used up its budget."""
     return choice.is_ended or len(choice.tokens) >= budget
+
+
+def is_whole(reply: Decoded, max_new_tokens: int) -> bool:
+    """Whether a reply is as long as its end says: all of the budget, or with its end within it."""
+    if reply.stop == "eos":
+        return len(reply.ids) < max_new_tokens
+    return len(reply.ids) == max_new_tokens
 
 
 def follows(logits: Tensor, choice: Choice, ids: Sequence[int], noise: float) -> bool | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
 
 from workers.engine.alone import Known
 from workers.engine.base import Answer, Ask, Decoded
+from workers.engine.batch import KeysAndValues
 from workers.engine.handle import CacheHandle, Span
 from workers.errors import OutOfMemory
 
@@ -52,6 +54,14 @@ class State:
     def num_tokens(self) -> int:
         """Tokens that it holds once what waits is fed."""
         return len(self.held) + len(self.queued)
+
+    def handle(self, owner: str, cache: Any, layers: Sequence[KeysAndValues]) -> CacheHandle:
+        """The state as it was admitted: an empty cache filled with its keys and values, and what waits."""
+        for index, pair in enumerate(layers):
+            cache.update(*pair, index)
+        logits = None if self.queued else self.logits
+        ids = [*self.held, *self.queued]
+        return CacheHandle(owner, cache, ids, logits, num_queued=len(self.queued), hidden=self.hidden)
 
     def fail(self, fault: FloatingPointError | OutOfMemory) -> None:
         """Let the first fault stand in the answer's place; nothing more is begun."""
