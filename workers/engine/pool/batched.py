@@ -121,7 +121,8 @@ class Batched:
     def _room(self, handle: CacheHandle, need: int) -> Lane | None:
         """A batch with a free row of so many slots; None where the state is to be decoded alone."""
         limit = self.means.limit
-        if not handle.num_held or handle.records_past or (limit is not None and need > limit):
+        is_beyond = limit is not None and need > limit
+        if self.proof.refusal or not handle.num_held or handle.records_past or is_beyond or self._most_rows(need) < 2:
             return None
         if self._is_doubted():
             self._empty()
@@ -143,8 +144,7 @@ class Batched:
 
     def _opened(self, slots: int, layers: Sequence[KeysAndValues]) -> Lane | None:
         """An empty batch with as many rows as there is memory for; None where two are too many."""
-        rows = min(self._num_rows, self.bounds.num_bytes // max(1, slots * self.means.token_bytes))
-        rows -= rows % 8 if rows > 8 else 0
+        rows = self._most_rows(slots)
         while rows > 1:
             try:
                 return self._proven(rows, slots, layers)
@@ -152,6 +152,10 @@ class Batched:
                 rows //= 2
                 self._num_rows = rows
         return None
+
+    def _most_rows(self, num_tokens: int) -> int:
+        rows = min(self._num_rows, self.bounds.num_bytes // (_rounded(num_tokens) * max(1, self.means.token_bytes)))
+        return rows - rows % 8 if rows > 8 else rows
 
     def _proven(self, rows: int, slots: int, layers: Sequence[KeysAndValues]) -> Lane | None:
         batch = self.means.new_batch(rows, slots)

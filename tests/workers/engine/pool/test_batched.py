@@ -115,6 +115,15 @@ def test_a_longer_state_opens_a_larger_batch_and_the_shorter_ones_join_it(
     assert [answer.batch for answer in answers] == ["4x256", "4x384", "4x384"]
 
 
+def test_a_state_too_long_for_two_rows_is_read_alone_and_disturbs_no_batch(
+    llama: Engine, ids: tuple[int, ...], make_pool: Make
+) -> None:
+    pool = make_pool(llama)
+    pool.bounds = replace(pool.bounds, num_bytes=4 * 256 * llama.token_bytes)
+    cases = [Case(20, 2, (Ask(3),)), Case(300, 300, (Ask(3),)), Case(20, 2, (Ask(3),), start=2)]
+    assert [answer.batch for answer in check(pool, llama, ids * 2, cases)] == ["4x256", "alone", "4x256"]
+
+
 @pytest.mark.parametrize("num_rows", [2, 8])
 def test_what_is_no_number_in_one_row_hurts_no_other(
     llama: Any, ids: tuple[int, ...], make_pool: Make, num_rows: int
