@@ -17,6 +17,7 @@ from workers.engine.chat import Chat
 from workers.engine.quiet import hush, parsed_once, quiet
 from workers.engine.random_weights import build
 from workers.engine.tokenizer import gguf_tokenizer
+from workers.engine.weights import converted
 from workers.errors import ModelError, ResidueError
 from workers.sources import content_digest, locate
 from workers.spec import ModelSpec, RandomSource
@@ -64,17 +65,25 @@ def check_version() -> None:
 
 
 def _model(spec: ModelSpec, path: Path, num_tokens: int) -> PreTrainedModel:
-    device, dtype = _device(spec), getattr(torch, spec.dtype)
     if isinstance(spec.source, RandomSource):
+        dtype = getattr(torch, spec.dtype)
         network = build(spec.source, num_tokens=num_tokens, dtype=dtype, attention=spec.attention)
-        return network.to(device)  # type: ignore[arg-type, no-any-return]
+        return network.to(_device(spec))  # type: ignore[arg-type, no-any-return]
+    if path.is_dir():
+        return _pretrained(spec, path)
+    content = content_digest(spec.source)
+    return converted(path, content, spec.dtype, lambda place: _pretrained(spec, place))
+
+
+def _pretrained(spec: ModelSpec, path: Path) -> PreTrainedModel:
+    """The model of a folder or a GGUF. Safetensors are mapped where the dtype is theirs: slots share the pages."""
     weights = {"use_safetensors": True} if path.is_dir() else {"quantization_config": _dense()}
     loaded: Any = AutoModelForCausalLM.from_pretrained(
         **_files(path),
         **weights,
-        dtype=dtype,
+        dtype=getattr(torch, spec.dtype),
         attn_implementation=spec.attention,
-        device_map="balanced" if spec.device.gpus > 1 else {"": device},
+        device_map="balanced" if spec.device.gpus > 1 else {"": _device(spec)},
         output_loading_info=True,
     )
     model: PreTrainedModel = loaded[0]

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
-import tempfile
 from functools import lru_cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from transformers import AutoTokenizer
 
-from workers.identity import digest
+from workers.engine import disk
 
-_SUM = "blake2b"
 _CONVERTERS = ("transformers", "tokenizers", "gguf")
 
 
@@ -27,23 +21,12 @@ def gguf_tokenizer(path: Path, content: str) -> Any:
         path: the file.
         content: hash of all that its tokenizer depends on, so that a changed file is converted anew.
     """
-    place = _folder() / digest("\n".join((content, *map(_version, _CONVERTERS))))
+    place = disk.place("tokenizers", content, *map(disk.version, _CONVERTERS))
     kept = _read(place)
     if kept is None:
         kept = _convert(path)
         _keep(kept, place)
     return kept
-
-
-def _folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "residue" / "tokenizers"
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "absent"
 
 
 def _convert(path: Path) -> Any:
@@ -54,35 +37,22 @@ def _convert(path: Path) -> Any:
 
 def _read(place: Path) -> Any:
     """What is kept at `place`; None where there is nothing, or where a byte of it is not what was written."""
+    return _open(place) if disk.is_whole(place) else None
+
+
+def _open(place: Path) -> Any:
     try:
-        if (place / _SUM).read_text() != _sum(place):
-            return None
         return AutoTokenizer.from_pretrained(str(place), local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError):
         return None
 
 
 def _keep(tokenizer: Any, place: Path) -> None:
-    """Write beside and rename; a folder that cannot be written, or that reads back as another tokenizer, is let be."""
+    """Keep it for later starts; a folder that cannot be written, or that reads back as another tokenizer, is let be."""
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place.parent, prefix="new-", ignore_cleanup_errors=True) as beside:
-            draft = Path(beside) / place.name
-            tokenizer.save_pretrained(draft)
-            (draft / _SUM).write_text(_sum(draft))
-            if _likeness(_read(draft)) == _likeness(tokenizer) and _read(place) is None:
-                shutil.rmtree(place, ignore_errors=True)
-                draft.rename(place)
+        disk.keep(place, tokenizer.save_pretrained, lambda draft: _likeness(_open(draft)) == _likeness(tokenizer))
     except OSError:
         return
-
-
-def _sum(place: Path) -> str:
-    state = hashlib.blake2b(digest_size=16)
-    for file in sorted(place.iterdir()):
-        if file.name != _SUM:
-            state.update(f"{file.name} {file.stat().st_size}\n".encode() + file.read_bytes())
-    return state.hexdigest()
 
 
 def _likeness(tokenizer: Any) -> tuple[Any, ...] | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from workers.engine import disk
 from workers.engine import tokenizer as tokenizers
 from workers.engine.quiet import quiet
 from workers.sources import locate
@@ -68,7 +69,7 @@ def test_another_version_of_a_converter_is_another_tokenizer(
     count: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load()
-    monkeypatch.setattr(tokenizers, "_version", lambda package: f"{package} 99")
+    monkeypatch.setattr(disk, "version", lambda package: f"{package} 99")
     load()
     assert len(count) == 2
 
