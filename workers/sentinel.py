@@ -101,9 +101,11 @@ class Sentinel:
             unseen -= best.keys()
             yield list(best.values())
         self._num_watched += len(suspects)
+        # A reply that several rows took over counts for all of them.
+        decoded = [suspect for suspect in suspects if suspect.row["decoded_with"] is None] or suspects
         while self._num_watched >= EVERY * (self._num_more + 1):
             self._num_more += 1
-            yield [suspects[self._num_more * _STRIDE % len(suspects)]]
+            yield [decoded[self._num_more * _STRIDE % len(decoded)]]
 
     def _differences(self, group: Sequence[Suspect]) -> Iterator[tuple[Suspect, str]]:
         episode = group[0].episode

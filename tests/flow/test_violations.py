@@ -6,11 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from batched import Batched, on_row
 from planting import plant
 
 from analysis import warehouse
 from analysis.__main__ import main as analyse
 from orchestrator.__main__ import main
+from workers import engine as engines
 from workers.bench import Bench
 from workers.engine import Handle
 
@@ -87,3 +89,18 @@ def test_without_a_plant_the_same_arms_are_done(run: Callable[[], Path]) -> None
     store = run()
     assert rows(store, "select distinct status from trials") == [{"status": "done"}]
     assert rows(store, "select count(*) as flips from trials where is_flip") == [{"flips": 2}]
+
+
+def test_a_batch_that_gives_another_reply_ends_the_model_s_run_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The block in which it was seen is invalid, what was to come is missing, and neither is complete."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(engines, "load", lambda spec, **_: Batched(spec, on_row(0)))
+    said = ["model=scripted", "executor=inline", "tracking=off", "block_episodes=1", "limit=12", "decode_once=false"]
+    assert main(said) == 3
+    assert "computed again alone, differs: another reply than" in " ".join(capsys.readouterr().out.split())
+    found = rows(tmp_path / "results", "select status, failed_checks, count(*) n from trials group by all")
+    assert found == [{"status": "invalid", "failed_checks": "batch_differs", "n": 6}]
+    missing = rows(tmp_path / "results", "select count(*) n from missing_trials where reason like 'batch_differs: %'")
+    assert missing == [{"n": 6}]

@@ -48,6 +48,8 @@ class CausalEngine(Passes):
         self._owner = uuid.uuid4().hex
         self._lender: Lender | None = None
         self._refusals: dict[str, str] = {}
+        devices = {parameter.device for parameter in model.parameters()}
+        self._accelerators = [device for device in devices if device.type != "cpu"]
         self._eos_ids = eos_ids(model, chat.eos_id)
         self._facts = Facts(
             engine="transformers",
@@ -182,9 +184,8 @@ class CausalEngine(Passes):
 
     def wait(self) -> None:
         """Return once every device of the model is idle; a CPU is whenever a call returns."""
-        for device in {parameter.device for parameter in self._model.parameters()}:
-            if device.type != "cpu":
-                torch.accelerator.synchronize(device)
+        for device in self._accelerators:
+            torch.accelerator.synchronize(device)
 
     @memory_errors()
     def digest(self, handle: Handle) -> str:
