@@ -156,3 +156,20 @@ def test_importing_loads_nothing_heavy(module: str, may_load: tuple[str, ...]) -
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert set(json.loads(done.stdout)) <= set(may_load)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["orchestrator --help", "orchestrator mode=plan store.root={}", "analysis --help"],
+)
+def test_a_command_that_needs_no_model_loads_nothing_that_computes(command: str, tmp_path: Path) -> None:
+    code = (
+        "import json, runpy, sys\n"
+        "try: runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)\n"
+        f"finally: print(json.dumps([name for name in {HEAVY} if name in sys.modules]))\n"
+    )
+    words = command.format(tmp_path).split()
+    code = f"import sys; sys.argv = {words}\n" + code
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout.splitlines()[-1])) <= {"duckdb"}
