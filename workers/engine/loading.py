@@ -77,13 +77,14 @@ def _model(spec: ModelSpec, path: Path, num_tokens: int) -> PreTrainedModel:
 
 def _pretrained(spec: ModelSpec, path: Path) -> PreTrainedModel:
     """The model of a folder or a GGUF. Safetensors are mapped where the dtype is theirs: slots share the pages."""
+    device = _device(spec)
     weights = {"use_safetensors": True} if path.is_dir() else {"quantization_config": _dense()}
     loaded: Any = AutoModelForCausalLM.from_pretrained(
         **_files(path),
         **weights,
         dtype=getattr(torch, spec.dtype),
         attn_implementation=spec.attention,
-        device_map="balanced" if spec.device.gpus > 1 else {"": _device(spec)},
+        device_map="balanced" if spec.device.gpus > 1 else {"": device},
         output_loading_info=True,
     )
     model: PreTrainedModel = loaded[0]
