@@ -26,11 +26,13 @@ class Outcome(Generic[B]):
     Attributes:
         missing: blocks that were not recorded by this run, each with the reason.
         reasons: model → why its trials are missing; where they differ, what ended the model or else the first.
+        stopped: model → how it was found to compute wrongly, whether or not anything of it was left to run.
         num_loads: how often a model was loaded.
     """
 
     missing: list[tuple[B, str]]
     reasons: dict[str, str]
+    stopped: dict[str, str]
     was_interrupted: bool
     num_loads: int
 
@@ -143,7 +145,8 @@ class Allocation(Generic[B]):
             backlog.give_up(backlog.barred or "interrupted")
         missing = [lost for backlog in self._backlogs.values() for lost in backlog.missing]
         reasons = {m: b.barred or b.missing[0][1] for m, b in self._backlogs.items() if b.missing}
-        return Outcome(missing, reasons, self._is_interrupted, self.num_loads)
+        stopped = {model: b.barred or "" for model, b in self._backlogs.items() if b.is_stopped}
+        return Outcome(missing, reasons, stopped, self._is_interrupted, self.num_loads)
 
     def _fail(self, event: Failed, slot: _Slot[B], backlog: Backlog[B]) -> None:
         held, is_ready = list(slot.blocks), slot.is_ready

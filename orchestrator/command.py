@@ -122,6 +122,8 @@ def _say(prepared: Prepared, result: Result, answers: Answers, tracker_folder: P
             print(f"  {count} {status}{hint}, most often: {one_line(reason, 300)}")
     for reason, count in result.missing.most_common():
         print(f"  {count} missing: {plain(reason)}")
+    for model, reason in result.stopped.items():
+        print(f"  {plain(model)} was stopped: {one_line(reason, 300)}")
     for line in preview.unplanned(prepared):
         print(f"  {line}")
     if not answers.is_whole:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -87,16 +87,18 @@ class Result:
         num_run: trials recorded by this run.
         statuses: status → selected trials, as the store now has them.
         missing: reason → selected trials without any record.
+        stopped: model → how it was found to compute wrongly.
     """
 
     num_run: int
     statuses: Counter[str]
     missing: Counter[str]
+    stopped: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
-        """Nothing missing and nothing in error; invalid and unsupported trials are complete."""
-        return not self.missing and not self.statuses["error"]
+        """Nothing missing, in error or computed wrongly; other invalid and unsupported trials are complete."""
+        return not (self.missing or self.statuses["error"] or self.stopped)
 
 
 def carry_out(prepared: Prepared, run_id: str, command: Sequence[str], listeners: Sequence[Listener]) -> Result:
@@ -107,6 +109,7 @@ def carry_out(prepared: Prepared, run_id: str, command: Sequence[str], listeners
     """
     composed, store, planned = prepared.composed, prepared.store, prepared.planned
     identity, queues, missing = plan.plan_id(planned), blocks.queues(planned), blocks.missing(())
+    stopped: dict[str, str] = {}
     if not queues:
         ledger.write_plan(store, composed, identity, planned)
         ledger.write_run(store, composed, identity, run_id, command)
@@ -124,10 +127,10 @@ def carry_out(prepared: Prepared, run_id: str, command: Sequence[str], listeners
             cut = {name: _cut(composed, queue, executor, jobs[name]) for name, queue in queues.items()}
             with Stop() as stop:
                 outcome = run(cut, jobs, executor, listeners, stop)
-        missing = blocks.missing(outcome.missing)
+        missing, stopped = blocks.missing(outcome.missing), outcome.stopped
         ledger.write_missing(store, run_id, sequence, planned, missing)
     found = plan.known(planned.cells, ledger.records(store, composed.study.name))
-    return result(planned, found, missing)
+    return replace(result(planned, found, missing), stopped=stopped)
 
 
 def _cut(composed: Composed, queue: blocks.Queue, executor: Executor, job: Job) -> list[Range]:

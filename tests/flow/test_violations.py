@@ -91,16 +91,22 @@ def test_without_a_plant_the_same_arms_are_done(run: Callable[[], Path]) -> None
     assert rows(store, "select count(*) as flips from trials where is_flip") == [{"flips": 2}]
 
 
+@pytest.mark.parametrize(("block_episodes", "num_invalid"), [(1, 6), (2, 12)])
 def test_a_batch_that_gives_another_reply_ends_the_model_s_run_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    block_episodes: int,
+    num_invalid: int,
 ) -> None:
     """The block in which it was seen is invalid, what was to come is missing, and neither is complete."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(engines, "load", lambda spec, **_: Batched(spec, on_row(0)))
-    said = ["model=scripted", "executor=inline", "tracking=off", "block_episodes=1", "limit=12", "decode_once=false"]
+    said = ["model=scripted", "executor=inline", "tracking=off", f"block_episodes={block_episodes}", "limit=12"]
+    said.append("decode_once=false")
     assert main(said) == 3
     assert "computed again alone, differs: another reply than" in " ".join(capsys.readouterr().out.split())
     found = rows(tmp_path / "results", "select status, failed_checks, count(*) n from trials group by all")
-    assert found == [{"status": "invalid", "failed_checks": "batch_differs", "n": 6}]
+    assert found == [{"status": "invalid", "failed_checks": "batch_differs", "n": num_invalid}]
     missing = rows(tmp_path / "results", "select count(*) n from missing_trials where reason like 'batch_differs: %'")
-    assert missing == [{"n": 6}]
+    assert missing == [{"n": 12 - num_invalid}]
