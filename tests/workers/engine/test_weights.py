@@ -8,7 +8,7 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from threading import Barrier, Thread
+from threading import Barrier, Lock, Thread
 from typing import Any
 
 import pytest
@@ -172,13 +172,15 @@ def test_a_folder_that_cannot_be_written_costs_the_sharing_and_is_said(
 
 
 def test_two_slots_that_start_at_once_keep_one_copy(root: Path) -> None:
-    together, models = Barrier(2), []
+    # Slots are processes: in threads of one, transformers' own patches while it loads would meet.
+    together, alone, models = Barrier(2), Lock(), []
 
     class Slow(Converter):
         def __call__(self, path: Path) -> PreTrainedModel:
             if not path.is_dir():
                 together.wait(30)
-            return super().__call__(path)
+            with alone:
+                return super().__call__(path)
 
     slots = [Thread(target=lambda: models.append(start(Slow()))) for _ in range(2)]
     for slot in slots:
