@@ -136,7 +136,7 @@ def carry_out(prepared: Prepared, run_id: str, command: Sequence[str], listeners
 def _cut(composed: Composed, queue: blocks.Queue, executor: Executor, job: Job) -> list[Range]:
     if size := composed.run.block_episodes:
         return queue.by_episodes(size)
-    return queue.in_blocks(blocks.num_blocks(queue.num_trials, max(1, executor.capacity(job))))
+    return blocks.begun_early(queue.in_blocks(blocks.num_blocks(queue.num_trials, max(1, executor.capacity(job)))))
 
 
 def result(planned: Plan, found: Known, missing: Missing) -> Result:

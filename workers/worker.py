@@ -30,6 +30,8 @@ class Worker:
         self.study = studies.get(job.study)
         self.store = Store(job.store)
         self.engine = engine.load(job.model, num_threads=job.num_threads, weights=job.weights)
+        if job.isolation == "class" and self.engine.shelf() is not None:
+            self.engine.pool(is_batched=True).prove()
         self.runner = BlockRunner(self.engine, self.study, job.isolation, job.kv_budget_mb, job.decode_once)
 
     @property

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import config
-from orchestrator.blocks import LEAST_IN_BLOCK, MOST_IN_BLOCK, MOST_TRIALS, Queue, missing, num_blocks, queues
+from orchestrator.blocks import (
+    LEAST_IN_BLOCK,
+    MOST_IN_BLOCK,
+    MOST_TRIALS,
+    Queue,
+    begun_early,
+    missing,
+    num_blocks,
+    queues,
+)
 from orchestrator.plan import State
 from tests.orchestrator.unions import laid_out
 from tests.planned import planned
@@ -62,6 +71,17 @@ def test_cut_anyhow_each_trial_is_in_one_block_and_no_work_is_torn(queue: Queue,
     assert len(blocks) <= number
     largest = max(np.diff(queue.edges))
     assert all(abs(block.num_trials - queue.num_trials / len(blocks)) <= 2 * largest for block in blocks)
+
+
+def test_one_episode_goes_ahead_and_nothing_else_moves(queue: Queue) -> None:
+    blocks = queue.in_blocks(3)
+    first, *rest = begun_early(blocks)
+    assert (first.start, first.num_episodes) == (0, 1)
+    assert [(block.start, block.stop) for block in rest] == [(1, blocks[0].stop)] + [
+        (block.start, block.stop) for block in blocks[1:]
+    ]
+    assert begun_early([first]) == [first]
+    assert begun_early([]) == []
 
 
 def test_a_work_has_the_draws_of_an_arm_together(queue: Queue) -> None:

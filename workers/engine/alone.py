@@ -41,6 +41,9 @@ class Alone:
     def drain(self) -> None:
         """Nothing waits."""
 
+    def prove(self) -> None:
+        """There is no batch."""
+
     def _answer(self, handle: Handle, asks: Sequence[Ask], texts: Sequence[str]) -> Answer:
         scores = tuple(self.engine.score(handle, text) for text in texts)
         # The last ask may have the state itself.

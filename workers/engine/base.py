@@ -125,6 +125,9 @@ class Pool(Protocol):
     def drain(self) -> None:
         """Work until every ticket has its answer."""
 
+    def prove(self) -> None:
+        """Try the usual batch now and not at the first state; what is found is the engine's, for all its pools."""
+
 
 Chain = tuple[tuple[int, ...], ...]
 """Ids of a first pass and of the feeds behind it, as an arm or a session will ask for them."""

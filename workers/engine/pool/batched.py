@@ -118,6 +118,10 @@ class Batched:
         """Work until every ticket has its answer."""
         self._empty()
 
+    def prove(self) -> None:
+        """Measure the noise of the smallest shape, which most grids keep to."""
+        self._opened(_rounded(1), layers_of(self.means.prefill((0,))))
+
     def _room(self, handle: CacheHandle, need: int) -> Lane | None:
         """A batch with a free row of so many slots; None where the state is to be decoded alone."""
         limit = self.means.limit
