@@ -34,8 +34,12 @@ def invalid(failed: Mapping[str, str]) -> Row:
 
 
 def distrusted(row: Row, failed: Mapping[str, str]) -> Row:
-    """What is left of a row once its block is known to be computed wrongly."""
-    return {name: row[name] for name in _NO_VERDICT if name in row} | invalid(failed)
+    """What is left of a row once its block is known to be computed wrongly; what it failed by itself stands first."""
+    found = invalid(failed)
+    if row.get("status") == "invalid":
+        joined = {"failed_checks": f"{row['failed_checks']},{found['failed_checks']}"}
+        return row | joined | {"error": f"{row['error']}; {found['error']}"}
+    return {name: row[name] for name in _NO_VERDICT if name in row} | found
 
 
 def failed(status: str, error: Exception, check: str = "") -> Row:

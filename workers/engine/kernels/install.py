@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from workers.engine.cache import CacheKind
 from workers.engine.kernels import attention
 from workers.engine.kernels.linear import InvariantLinear, is_available, pack
+from workers.engine.rope import RopeLimit
 
 Weights = Literal["packed", "mapped"]
 """What linear layers read: a private copy in oneDNN's own layout, which is faster, or the dense weights, which stay in
@@ -42,6 +43,9 @@ def unfit(model: PreTrainedModel) -> str | None:
         return "they are for float32 on the CPU"
     if (family := CacheKind.of(model).family) not in _FAMILIES:
         return f"its cache family is {family}"
+    if RopeLimit.of(model.config.get_text_config(decoder=True)).limit is not None:
+        # A probe beyond the limit would leave a dynamic one changed for good.
+        return "its rotary embedding switches with the length"
     if not model._can_set_attn_implementation():
         return "its attention cannot be replaced"
     foreign = [type(module).__name__ for module in model.modules() if not _is_known(module)]
