@@ -68,6 +68,9 @@ class LatePool:
         self.admitted.append((self.engine.fork(handle), asks, texts, Late()))
         return self.admitted[-1][-1]
 
+    def prove(self) -> None:
+        """What is planted begins later."""
+
     def drain(self) -> None:
         """One after the other, each said to come from a batch."""
         for at, (state, asks, texts, ticket) in enumerate(self.admitted):
