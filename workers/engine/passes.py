@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -135,12 +135,20 @@ def queue(handle: CacheHandle, ids: Sequence[int], lender: Lender | None = None)
     handle.lender = lender
 
 
-def known(handle: CacheHandle) -> Tensor:
+class Predicting(Protocol):
+    """A state that may know what comes next."""
+
+    @property
+    def logits(self) -> Tensor | None:
+        """`[vocab]`, after the last id."""
+
+
+def known(state: Predicting) -> Tensor:
     """The prediction after the last id, `[vocab]` in float32.
 
     Raises:
         ValueError: there is none.
     """
-    if handle.logits is None:
+    if state.logits is None:
         raise ValueError("a cropped or masked handle predicts nothing until it is fed")
-    return handle.logits
+    return state.logits

@@ -11,6 +11,7 @@ from torch import Tensor
 from workers.engine.base import Ask, Decoded
 from workers.engine.batch import Batch, KeysAndValues
 from workers.engine.choice import Choice
+from workers.engine.passes import known
 from workers.engine.pool.choosing import Chosen, choose, is_over, read
 from workers.engine.pool.feeding import feed_waiting, score_texts
 from workers.engine.pool.state import State
@@ -125,7 +126,7 @@ class Lane:
         return True
 
     def _first(self, rows: Sequence[int]) -> list[int]:
-        predicted = torch.stack([_known(self.seats[row].state) for row in rows])
+        predicted = torch.stack([known(self.seats[row].state) for row in rows])
         chosen = choose(predicted, [self.seats[row].chosen for row in rows])
         self._tokens(predicted.device)[torch.tensor(rows, device=predicted.device)] = chosen.tokens
         return self._read(rows, [chosen])
@@ -195,17 +196,6 @@ class Lane:
         if self._last is None:
             self._last = torch.zeros(self.batch.num_rows, dtype=torch.long, device=device)
         return self._last
-
-
-def _known(state: State) -> Tensor:
-    """The prediction after the state's last id.
-
-    Raises:
-        ValueError: there is none.
-    """
-    if state.logits is None:
-        raise ValueError("a cropped or masked handle predicts nothing until it is fed")
-    return state.logits
 
 
 def _is_nan(logits: Tensor | None) -> bool:
