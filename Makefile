@@ -34,7 +34,7 @@ test: check ## check, then every test
 mutants: setup ## take away each guard of the isolation in turn; a test must notice
 	PYTHONPATH=tests $(PY) -m mutants $(ARGS)
 
-bench: setup ## measure how fast it is, beside the per-arm loop; a quarter of an hour, writes nothing
+bench: setup ## measure how fast it is, beside the per-arm loop; writes nothing
 	@$(PY) -m benchmarks
 
 check: setup ## lint, format and types; changes nothing

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: every script at a size that two cores do in a quarter of an hour, as one Markdown text.
+"""`python -m benchmarks`: every script, each at a size that two cores can do, as one Markdown text.
 
 Exit code: the worst of the scripts' (1 cannot be measured or sides differ, 3 a goal is missed on this machine).
 """
