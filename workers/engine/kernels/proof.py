@@ -6,8 +6,7 @@ That is a property of the kernels that this machine's libraries choose, and no p
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
 from workers.engine.cache import CacheKind
+from workers.engine.kernels.shallow import shallow
 
 _LONG = 68
 """Tokens of the probe whose window is 128 keys; alone, that of the others is 64."""
@@ -44,37 +44,10 @@ def prove(model: PreTrainedModel) -> str | None:
         Where two ways differ, or what the model raised; None where every bit is equal.
     """
     try:
-        with torch.inference_mode(), _shallow(model):
+        with torch.inference_mode(), shallow(model):
             return _Trial(model).run()
     except Exception as error:  # whatever a model's own code makes of other kernels
         return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-
-
-@contextmanager
-def _shallow(model: PreTrainedModel) -> Iterator[None]:
-    """The model with the first of its layers only: two, or as many as show every kind of layer."""
-    depth = model.config.get_text_config(decoder=True).num_hidden_layers
-    stacks = [name for name, part in model.named_modules() if isinstance(part, nn.ModuleList) and len(part) == depth]
-    if len(stacks) != 1:
-        yield
-        return
-    parent, _, name = stacks[0].rpartition(".")
-    holder, layers = model.get_submodule(parent), model.get_submodule(stacks[0])
-    assert isinstance(layers, nn.ModuleList)
-    kinds = [_kind(layer) for layer in layers]
-    num_kept = max(2, *(kinds.index(kind) + 1 for kind in kinds))
-    setattr(holder, name, layers[:num_kept])
-    try:
-        yield
-    finally:
-        setattr(holder, name, layers)
-
-
-def _kind(layer: nn.Module) -> tuple[Any, ...]:
-    return tuple(
-        (name, type(part).__name__, getattr(part, "in_features", 0), getattr(part, "out_features", 0))
-        for name, part in layer.named_modules()
-    )
 
 
 class _Trial:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
@@ -64,6 +65,7 @@ class Means:
         encode: text → ids.
         decoded: makes a reply of what was chosen.
         restored: a handle of a state's own, from its keys and values.
+        few_layers: leaves the model few layers for a while; None where its kernels are not proven invariant.
     """
 
     engine: Engine
@@ -79,6 +81,7 @@ class Means:
     encode: Callable[[str], tuple[int, ...]]
     decoded: Callable[[Choice], Decoded]
     restored: Callable[[State, Sequence[KeysAndValues]], CacheHandle]
+    few_layers: Callable[[], AbstractContextManager[None]] | None = None
 
 
 @dataclass

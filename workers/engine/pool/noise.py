@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -42,6 +43,10 @@ class Passes(Protocol):
     @property
     def limit(self) -> int | None:
         """Tokens beyond which the model's rotation switches."""
+
+    @property
+    def few_layers(self) -> Callable[[], AbstractContextManager[None]] | None:
+        """Leaves the model few layers for a while; None where its kernels are not proven invariant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +108,27 @@ class Proof:
         """The noise of batches of this shape, measured once; None where the model is not to be batched."""
         shape = f"{batch.num_rows}x{batch.num_slots}"
         if not self.refusal and shape not in self.noise:
-            found, size = noise(batch, probes(passes, min(batch.num_slots, passes.limit or batch.num_slots)))
+            found, size = _measured(batch, passes)
             # Written so that a number that is none is refused.
             if found <= self.tolerance * size:
                 self.noise[shape] = found
             else:
                 self.refusal = f"logits of up to {size:.3g} lie {found:.1e} apart in a batch of {shape} rows × slots"
         return None if self.refusal else self.noise[shape]
+
+
+def _measured(batch: Batch, passes: Passes) -> tuple[float, float]:
+    """As `noise`; where kernels leave none, few layers tell, and all of them only if these differ."""
+    if passes.few_layers is not None:
+        with passes.few_layers():
+            found, size = _tried(replace(batch, rows=[], _layers=[]), passes)
+        if found == 0:
+            return found, size
+    return _tried(batch, passes)
+
+
+def _tried(batch: Batch, passes: Passes) -> tuple[float, float]:
+    return noise(batch, probes(passes, min(batch.num_slots, passes.limit or batch.num_slots)))
 
 
 def noise(batch: Batch, known: Sequence[Probe]) -> tuple[float, float]:

@@ -44,7 +44,10 @@ def test_a_wrong_position_in_any_row_is_noticed(
 
     def noted(self: Batch, rows: Any, new: Any, **how: Any) -> Any:
         fed.append(list(range(rows, rows + len(new))) if isinstance(rows, int) else list(rows))
-        return feed(self, rows, new, **how)
+        try:
+            return feed(self, rows, new, **how)
+        finally:
+            fed.clear()
 
     def shifted(position_ids: Any, **inputs: Any) -> Any:
         is_planted = fed and row in fed[-1] and (position_ids.shape[1] == 1) == (num_new == "one")
@@ -59,7 +62,6 @@ def test_a_wrong_position_in_any_row_is_noticed(
     monkeypatch.setattr(Batch, "feed", noted)
     monkeypatch.setattr(llama._model, "forward", shifted)
     pool.proof.measure(_reserved(pool, handle), pool.means)
-    # The probes themselves are computed before any batch is fed.
     assert pool.proof.refusal
 
 
