@@ -40,21 +40,25 @@ class Laid:
             return
         for arm in self.arms:
             try:
-                yield class_of(arm), _chain(arm, self.parts)
+                yield from ((class_of(arm), chain) for chain in _chains(arm, self.parts))
             except Unsupported:
                 continue
         if any(arm.layer1 == "measured" for arm in self.arms):
             yield ("reference", (self.parts.committed_ids,))
 
 
-def _chain(arm: Arm, parts: Split) -> Chain:
-    """The passes that lead to the state which the arm prepares or restores from."""
-    claimed = arm.transcript(parts)
-    if arm.shares == "session":
-        branch = claimed[len(parts.committed_ids) :]
-        # Only a branch of the same length is one that the session took; what else an arm claims, it cuts from that.
-        return parts.committed_ids, branch if len(branch) == len(parts.branch_ids) else parts.branch_ids
-    return (claimed + parts.delta_ids,) if arm.is_one_pass else (claimed,)
+def _chains(arm: Arm, parts: Split) -> list[Chain]:
+    """The passes that lead to the state which the arm prepares or restores from, and those to its decision."""
+    claimed, committed = arm.transcript(parts), parts.committed_ids
+    if arm.is_one_pass:
+        return [(claimed + parts.delta_ids,)]
+    if arm.shares != "session":
+        return [(claimed, parts.delta_ids)]
+    branch = claimed[len(committed) :]
+    # Only a branch of the same length is one that the session took; what else an arm claims, it cuts from that.
+    if len(branch) == len(parts.branch_ids):
+        return [(committed, branch, parts.delta_ids)]
+    return [(committed, parts.branch_ids), *([] if branch else [(committed, parts.delta_ids)])]
 
 
 def laid(engine: Engine, at: int, work: Work) -> Laid | Exception:

@@ -284,9 +284,19 @@ MUTANTS = (
     Mutant(
         "a shelf: lent to a state of another class",
         SHELF + "prefills.py",
-        "or handle.shared_by not in (None, name)",
+        "name = handle.shared_by or name",
+        "pass",
+        (
+            SHELVES + "test_a_state_of_another_class_is_never_lent_to",
+            SHELVES + "test_a_state_goes_on_in_its_own_class_whoever_feeds_it",
+        ),
+    ),
+    Mutant(
+        "a shelf: lent to a state that no class lent",
+        SHELF + "prefills.py",
+        "or (handle.num_held and handle.shared_by is None)",
         "",
-        (SHELVES + "test_a_state_of_another_class_is_never_lent_to",),
+        (SHELVES + "test_what_was_computed_for_a_state_alone_is_continued_alone",),
     ),
     Mutant(
         "a shelf: found by the ledger alone",

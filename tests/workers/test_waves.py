@@ -88,9 +88,11 @@ def test_each_class_asks_for_its_own_passes(scripted: ModelSpec, works: list[Wor
     assert {name for name, _ in shelf.asked} == BY_CLASS
     for episode in episodes(engine, works):
         parts, wanted = episode.parts, list(episode.wanted())
+        assert ("session", (parts.committed_ids, parts.branch_ids, parts.delta_ids)) in wanted
         assert ("session", (parts.committed_ids, parts.branch_ids)) in wanted
-        assert ("session", (parts.committed_ids, parts.neutral_branch_ids)) in wanted
-        assert ("fresh", (parts.committed_ids,)) in wanted
+        assert ("session", (parts.committed_ids, parts.delta_ids)) in wanted
+        assert ("session", (parts.committed_ids, parts.neutral_branch_ids, parts.delta_ids)) in wanted
+        assert ("fresh", (parts.committed_ids, parts.delta_ids)) in wanted
         assert ("cold", (parts.committed_ids + parts.delta_ids,)) in wanted
         assert ("text_present", (parts.branched_ids + parts.delta_ids,)) in wanted
         assert ("reference", (parts.committed_ids,)) in wanted

@@ -124,9 +124,13 @@ class Prefills:
 
     @torch.inference_mode()
     def lend(self, name: str, handle: CacheHandle) -> bool:
-        """As `Lender.lend`: the ledger says where to look, and the bytes whether it is that state."""
-        if handle.hidden or handle.records_past or handle.shared_by not in (None, name):
+        """As `Lender.lend`: the ledger says where to look, and the bytes whether it is that state.
+
+        What a class lent is continued from that class's part, whoever feeds it, and what was computed from none.
+        """
+        if handle.hidden or handle.records_past or (handle.num_held and handle.shared_by is None):
             return False
+        name = handle.shared_by or name
         node, size = self._trie.find(name, handle.ids), handle.num_held
         path = [part.kept for part in node.path()] if node else []
         run = [part for part in path if part is not None]

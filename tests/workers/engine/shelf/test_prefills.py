@@ -245,14 +245,35 @@ def test_bytes_are_compared_and_not_numbers(llama: Engine, session: Engine, shel
     assert sizes == [20]
 
 
-def test_a_state_of_another_class_is_never_lent_to(llama: Engine, shelf: Any) -> None:
-    wanted: Wanted = [("fresh", (COMMITTED, BRANCHES[0])), ("session", (COMMITTED, BRANCHES[0]))]
-    shelf = shelf_of(llama, wanted)
+def test_a_state_of_another_class_is_never_lent_to(llama: Engine) -> None:
+    shelf = shelf_of(llama, [("fresh", (COMMITTED,)), ("session", (COMMITTED, BRANCHES[0]))])
     handle: Any = llama.sharing(shelf, "fresh").prefill(COMMITTED)
     with fed(llama) as sizes:
         llama.sharing(shelf, "session").feed(handle, BRANCHES[0])
         llama.digest(handle)
     assert (sizes, handle.shared_by) == ([20], "fresh")
+
+
+def test_a_state_goes_on_in_its_own_class_whoever_feeds_it(llama: Engine) -> None:
+    shelf: Any = shelf_of(llama, [(name, (COMMITTED, BRANCHES[0])) for name in ("fresh", "session")])
+    handle: Any = llama.sharing(shelf, "fresh").prefill(COMMITTED)
+    for kept in (node.kept for node in shelf._trie.find("session", COMMITTED + BRANCHES[0]).path()):
+        with torch.inference_mode():
+            kept.values.fill_(1)
+    with fed(llama) as sizes:
+        llama.sharing(shelf, "session").feed(handle, BRANCHES[0])
+        llama.digest(handle)
+    assert (sizes, handle.shared_by) == ([], "fresh")
+    assert not (handle.cache.layers[0].values == 1).all()
+
+
+def test_what_was_computed_for_a_state_alone_is_continued_alone(llama: Engine) -> None:
+    shelf = shelf_of(llama, [("session", (COMMITTED, BRANCHES[0]))])
+    handle: Any = llama.prefill(COMMITTED)
+    with fed(llama) as sizes:
+        llama.sharing(shelf, "session").feed(handle, BRANCHES[0])
+        llama.digest(handle)
+    assert (sizes, handle.shared_by) == ([20], None)
 
 
 def test_a_mask_is_never_lent_away(llama: Engine, session: Engine) -> None:
