@@ -55,12 +55,14 @@ class ProductTimes:
     """One way of the product.
 
     Attributes:
-        round_s: seconds of all blocks, a value a round.
+        engine_s: seconds in the engine, a value a round.
+        worker_s: seconds of all blocks, with every check and the commit, a value a round.
         work: what had to be computed in it.
     """
 
     name: str
-    round_s: Sequence[float]
+    engine_s: Sequence[float]
+    worker_s: Sequence[float]
     work: Work
 
 
@@ -119,22 +121,24 @@ def report(figures: Figures) -> Iterator[str]:
 
 _HEADER = (
     "side",
-    "seconds",
+    "engine s",
     "× the loop",
-    "× the loop without scores",
+    "attained / ideal",
+    "whole worker s",
+    "× the loop",
+    "attained / ideal",
     "replies decoded",
     "ideal s",
-    "attained / ideal",
 )
 
 
 def _loop_rows(loop: LoopTimes) -> Iterator[tuple[str, ...]]:
     how = "" if loop.is_whole else f", estimated from {loop.num_episodes} of {loop.num_all} episodes"
     both = [reply + score for reply, score in zip(loop.reply_s, loop.scores_s, strict=True)]
-    rest = ("", "", str(loop.num_trials), "", "")
+    rest = ("", "", "", "", "", str(loop.num_trials), "")
     yield f"per-arm loop, replies and scores{how}", f"{loop.total_s:.4g}", *rest
     yield f"per-arm loop, replies alone{how}", f"{loop.replies_s:.4g}", *rest
-    yield "… ms a trial, with and without scores", f"{_ms(both)} · {_ms(loop.reply_s)}", "", "", "", "", ""
+    yield "… ms a trial, with and without scores", f"{_ms(both)} · {_ms(loop.reply_s)}", *[""] * 7
 
 
 def _ms(seconds: Sequence[float]) -> str:
@@ -142,16 +146,12 @@ def _ms(seconds: Sequence[float]) -> str:
 
 
 def _product_row(figures: Figures, times: ProductTimes) -> tuple[str, ...]:
-    least, took = figures.ideal(times).total_s, median(times.round_s)
-    return (
-        f"Residue, {times.name}",
-        measure.spread(times.round_s),
-        f"**{figures.loop.total_s / took:.1f}**",
-        f"{figures.loop.replies_s / took:.1f}",
-        str(times.work.num_rows),
-        f"{least:.3g}",
-        f"{least / took:.2f}",
-    )
+    least, loop_s = figures.ideal(times).total_s, figures.loop.total_s
+    cells: list[str] = []
+    for seconds in (times.engine_s, times.worker_s):
+        took = median(seconds)
+        cells += [measure.spread(seconds), f"**{loop_s / took:.1f}**", f"{least / took:.2f}"]
+    return f"Residue, {times.name}", *cells, str(times.work.num_rows), f"{least:.3g}"
 
 
 def _sharing_rows(shared: Mapping[str, Sharing]) -> Iterator[tuple[str, ...]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from benchmarks.engine_time import EngineTime
 from orchestrator import config, ledger
 from orchestrator import run as running
 from orchestrator.executors.base import Executor
@@ -83,10 +84,12 @@ class Clock:
     Attributes:
         block_s: seconds of each block, its commit included.
         block_trials: trials of each.
+        engine: how much of it the engine took.
     """
 
     block_s: list[float] = field(default_factory=list)
     block_trials: list[int] = field(default_factory=list)
+    engine: EngineTime = field(default_factory=EngineTime)
 
     @property
     def total_s(self) -> float:
@@ -132,7 +135,8 @@ def timed(clock: Clock) -> type[Worker]:
     class Timed(Worker):
         def run(self, block: Block) -> Receipt:
             start = time.perf_counter()
-            receipt = super().run(block)
+            with clock.engine.running():
+                receipt = super().run(block)
             clock.block_s.append(time.perf_counter() - start)
             clock.block_trials.append(receipt.num_trials)
             return receipt

@@ -1,9 +1,10 @@
 """The per-arm loop against the product, on the same trials: seconds, the ratio, and how near the ideal it comes.
 
 After each block of the product the loop runs every k-th of that block's episodes, so both sides meet the same load.
-The product's time is all that its worker does to a block: renders, splits, prefills, digests, Layer 1, the forced
-choice, decoding, judging, and the commit to Parquet. The loop's is forward passes and cache operations alone. Replies
-are compared trial by trial, by token ids; one that differs ends in exit code 1.
+The loop's time is forward passes and cache operations alone. The product's is given twice: its engine's, which is the
+same work, and its worker's, which is all that is done to a block: renders, splits, digests, Layer 1, trials that the
+sentinel repeats, judging, and the commit to Parquet. Replies are compared trial by trial, by token ids; one that
+differs ends in exit code 1.
 """
 
 from __future__ import annotations
@@ -125,7 +126,12 @@ def measured(overrides: Sequence[str], num_rounds: int, sample: int, slot: Slot 
         raise ConfigError(f"--sample {sample}: the loop would run no episode")
     shared = sharing(loops.found.values())
     ways = [
-        ProductTimes(mode, [clock.total_s for clock in clocks[mode]], work_of(loops.found, shared, rows[mode]))
+        ProductTimes(
+            mode,
+            [clock.engine.total_s for clock in clocks[mode]],
+            [clock.total_s for clock in clocks[mode]],
+            work_of(loops.found, shared, rows[mode]),
+        )
         for mode in MODES
     ]
     model = loops.loop.model

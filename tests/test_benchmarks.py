@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks import __main__ as every
 from benchmarks import figures, ideal, measure, overhead, slots, startup, throughput, trials
+from benchmarks.engine_time import EngineTime
 from benchmarks.figures import LoopTimes
 from benchmarks.ideal import Rates, Weights, Work
 from benchmarks.loop import ARMS
@@ -158,7 +159,12 @@ def test_every_episode_is_looped_once_over_all_runs(monkeypatch: pytest.MonkeyPa
     found = throughput.measured(["model=random-llama", "limit=12", "study.arms=[cold,fresh]"], 2, 1)
     assert (found.loop.num_episodes, found.loop.num_all, found.num_compared) == (6, 6, 12)
     assert found.loop.is_whole
-    assert all(len(times.round_s) == 2 for times in found.product)
+    assert all(len(times.engine_s) == len(times.worker_s) == 2 for times in found.product)
+    assert all(
+        engine < worker
+        for times in found.product
+        for engine, worker in zip(times.engine_s, times.worker_s, strict=True)
+    )
 
 
 def test_the_loop_knows_every_arm_of_the_grids_it_runs() -> None:
@@ -209,3 +215,30 @@ def test_a_wrong_command_is_one_line(main: Callable[..., int], capsys: pytest.Ca
 @pytest.mark.gpu
 def test_on_a_gpu_the_loop_and_the_product_reply_alike() -> None:
     assert throughput.main(["--gpus", "1", "model=random-llama", "limit=6"]) == 0
+
+
+def test_the_engine_s_time_is_that_of_its_outermost_calls_and_not_the_sentinel_s(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from workers.engine.causal import CausalEngine
+    from workers.sentinel import Sentinel
+
+    now = [0.0]
+
+    def taking(seconds: float, inner: Callable[[], object] = lambda: None) -> Callable[..., object]:
+        def call(*_: object) -> None:
+            now[0] += seconds
+            inner()
+
+        return call
+
+    monkeypatch.setattr("benchmarks.engine_time.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr(CausalEngine, "fork", taking(1))
+    monkeypatch.setattr(CausalEngine, "feed", taking(10, lambda: CausalEngine.fork(None, None)))  # type: ignore[arg-type]
+    monkeypatch.setattr(CausalEngine, "digest", taking(100))
+    monkeypatch.setattr(Sentinel, "alarm", taking(1000, lambda: CausalEngine.feed(None, None, ())))  # type: ignore[arg-type]
+    clock = EngineTime()
+    with clock.running():
+        for call in (CausalEngine.feed, CausalEngine.digest, Sentinel.alarm):
+            call(None)  # type: ignore[arg-type]
+    assert (clock.total_s, now[0]) == (11, 1122)
