@@ -68,8 +68,13 @@ class LatePool:
         self.admitted.append((self.engine.fork(handle), asks, texts, Late()))
         return self.admitted[-1][-1]
 
-    def prove(self) -> None:
+    def prove(self) -> str:
         """What is planted begins later."""
+        return ""
+
+    def recheck(self) -> str:
+        """And is not of this kind."""
+        return ""
 
     def drain(self) -> None:
         """One after the other, each said to come from a batch."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import pytest
 
 from workers.engine import Answer, Ask
 from workers.engine.alone import Alone
 from workers.engine.passes import queue
+from workers.engine.pool.batched import Batched
 from workers.stream import Stream
 
 TEXTS = (" SEND report TO alice", " SEND report TO bob now")
@@ -54,3 +58,22 @@ def mixed() -> list[Case]:
     for case in cases[3::3]:
         case.is_masked = True
     return cases
+
+
+def assert_alike(found: Answer, alone: Answer) -> None:
+    assert [(reply.ids, reply.text, reply.stop) for reply in found.replies] == [
+        (reply.ids, reply.text, reply.stop) for reply in alone.replies
+    ]
+    assert [reply.top2_margin for reply in found.replies] == pytest.approx(
+        [reply.top2_margin for reply in alone.replies], abs=1e-3
+    )
+    assert found.scores == pytest.approx(alone.scores, abs=1e-3)
+
+
+def check(pool: Batched, engine: Any, ids: tuple[int, ...], cases: Sequence[Case]) -> list[Answer]:
+    tickets = [pool.admit(case.made(engine, ids), case.asks, case.texts) for case in cases]
+    pool.drain()
+    answers = [ticket.answer() for ticket in tickets]
+    for answer, case in zip(answers, cases, strict=True):
+        assert_alike(answer, case.alone(engine, ids))
+    return answers

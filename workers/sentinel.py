@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from workers.studies import Study
     from workers.wave import Laid
 
-EVERY = 64
-"""Trials of which one more is repeated, beside the first of each arm and batch shape."""
+EVERY = 256
+"""Trials of which one more is repeated, beside the first of each arm and batch shape; and then all rows are tried."""
 _STRIDE = 37
 """Trials from one such to the next: a prime, so that it meets all arms and places."""
 _SCORE_TOLERANCE = 100
@@ -59,8 +59,9 @@ class Suspect:
 class Sentinel:
     """Watches one loaded model for as long as it lives.
 
-    The first trial of each arm and batch shape is repeated, and one more of every `EVERY` trials, so that other arms,
-    episodes and places in a batch come under it in time.
+    The first trial of each arm and batch shape is repeated, and one more of every `EVERY` trials, so that other arms
+    and episodes come under it in time. As often, probes are decoded in every row of the batches in use: an error that
+    began after the start in one row is met, even if no repeated trial was decoded there.
     """
 
     engine: Engine
@@ -84,12 +85,19 @@ class Sentinel:
             for trial, row in zip(episode.work.trials, rows, strict=True)
             if _is_suspect(row, is_shared)
         ]
+        if any(suspect.row["batch"] != ALONE for suspect in suspects) and (wrong := self._rechecked(len(suspects))):
+            return f"a batch that was proven before computes wrongly now: {wrong}"
         for chosen in self._chosen(suspects):
             for suspect, difference in self._differences(chosen):
                 if difference:
                     return f"{suspect.name}, computed again alone, differs: {difference}"
                 self._seen.add(suspect.kind)
         return ""
+
+    def _rechecked(self, num_new: int) -> str:
+        """Probes in all rows of every batch, after the first trials and then as often as a trial is repeated."""
+        is_due = self._num_watched == 0 or self._num_watched + num_new >= EVERY * (self._num_more + 1)
+        return self.engine.pool(is_batched=True).recheck() if is_due else ""
 
     def _chosen(self, suspects: Sequence[Suspect]) -> Iterator[list[Suspect]]:
         """Suspects of one episode at a time, which may use one session: the fewest and shortest episodes that do."""

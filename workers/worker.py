@@ -30,14 +30,20 @@ class Worker:
         self.study = studies.get(job.study)
         self.store = Store(job.store)
         self.engine = engine.load(job.model, num_threads=job.num_threads, weights=job.weights)
+        self._alone = ""
         if job.isolation == "class" and self.engine.shelf() is not None:
-            self.engine.pool(is_batched=True).prove()
+            self._alone = self.engine.pool(is_batched=True).prove()
         self.runner = BlockRunner(self.engine, self.study, job.isolation, job.kv_budget_mb, job.decode_once)
 
     @property
     def facts(self) -> Facts:
         """What was loaded."""
         return self.engine.facts
+
+    @property
+    def device(self) -> str:
+        """What it computes on; and why it decodes one state at a time, where a batch was tried and refused."""
+        return f"{self.facts.device}, replies one at a time: {self._alone}" if self._alone else self.facts.device
 
     def run(self, block: Block) -> Receipt:
         """Compute and commit a block.

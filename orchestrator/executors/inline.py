@@ -80,7 +80,7 @@ class InlineExecutor:
     def _load(self, job: Job) -> Ready:
         start = time.perf_counter()
         self._worker = self._worker_class(job)
-        return Ready(self._slot, self._worker.facts.device, time.perf_counter() - start)
+        return Ready(self._slot, self._worker.device, time.perf_counter() - start)
 
     def _failed(self, failure: FailureClass, error: Exception) -> Failed:
         blocks = tuple(self._blocks)

@@ -23,6 +23,7 @@ PASSES, PROOFS, GENERATION = "workers/engine/passes.py", "workers/engine/proofs.
 OVERWRITE = "workers/overwrite.py"
 SHELF, SHELVES = "workers/engine/shelf/", ENGINE + "shelf/test_prefills.py::"
 BATCH, POOL, GUARD = "workers/engine/batch.py", "workers/engine/pool/", ENGINE + "pool/test_guard.py::"
+DRAFTS = ENGINE + "pool/test_drafts.py::"
 POOLED = ENGINE + "pool/test_batched.py::"
 
 
@@ -816,6 +817,41 @@ MUTANTS = (
             GUARD + "test_a_neighbour_s_mask_in_any_row_is_noticed",
             GUARD + "test_logits_that_are_no_numbers_are_refused",
         ),
+    ),
+    Mutant(
+        "a batch that computes wrongly only after it was proven",
+        "workers/sentinel.py",
+        'return self.engine.pool(is_batched=True).recheck() if is_due else ""',
+        'return ""',
+        ("tests/workers/engine/test_planted_batches.py::test_an_error_that_comes_later_is_met_whichever_row_is_wrong",),
+    ),
+    Mutant(
+        "a reply read along a text: one id too many in the row",
+        POOL + "lane.py",
+        "seat.state.num_tokens + len(chosen.tokens) - 1)",
+        "seat.state.num_tokens + len(chosen.tokens))",
+        (DRAFTS + "test_a_reply_along_a_text_is_the_reply_that_it_is_alone",),
+    ),
+    Mutant(
+        "a reply read along a text that another reply has written over",
+        POOL + "lane.py",
+        "            self.seats[row].draft = None",
+        "            pass",
+        (DRAFTS + "test_a_reply_along_a_text_is_the_reply_that_it_is_alone",),
+    ),
+    Mutant(
+        "a reply read along a text that another text was fed in the place of",
+        POOL + "feeding.py",
+        "self.order = sorted(self.sums, key=lambda at: texts[at][size] == way)",
+        "self.order = list(self.sums)",
+        (DRAFTS + "test_what_a_scored_text_tells_is_not_stepped_again",),
+    ),
+    Mutant(
+        "a reply read along a text beyond where it leaves it",
+        POOL + "feeding.py",
+        "if ours != theirs), len(chosen.tokens))",
+        "if False), len(chosen.tokens))",
+        (DRAFTS + "test_a_reply_along_a_text_is_the_reply_that_it_is_alone",),
     ),
     Mutant(
         "a batch: what is no number stays in a place that is given on",

@@ -14,6 +14,7 @@ from workers.block import Block, Work
 from workers.engine import Answer, Handle
 from workers.engine.null import NullEngine
 from workers.runner import BlockRunner, Computed
+from workers.sentinel import EVERY
 from workers.spec import ModelSpec
 from workers.studies import get
 
@@ -47,8 +48,8 @@ def test_every_arm_is_repeated_alone_once_and_then_ever_more_trials(scripted: Mo
     assert runner.run(works[:1]).stop == ""
     assert len(repeated) == 6
     for _ in range(30):
-        runner.run(works[:1])
-    assert 6 < len(repeated) <= 6 + 31 * 6 // 64
+        runner.run(works[:7])
+    assert 6 < len(repeated) <= 6 + (6 + 30 * 7 * 6) // EVERY
 
 
 def test_every_shape_of_batch_is_repeated_for_every_arm(scripted: ModelSpec, works: list[Work]) -> None:

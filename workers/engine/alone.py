@@ -41,8 +41,13 @@ class Alone:
     def drain(self) -> None:
         """Nothing waits."""
 
-    def prove(self) -> None:
+    def prove(self) -> str:
         """There is no batch."""
+        return ""
+
+    def recheck(self) -> str:
+        """There is no batch."""
+        return ""
 
     def _answer(self, handle: Handle, asks: Sequence[Ask], texts: Sequence[str]) -> Answer:
         scores = tuple(self.engine.score(handle, text) for text in texts)

@@ -125,8 +125,15 @@ class Pool(Protocol):
     def drain(self) -> None:
         """Work until every ticket has its answer."""
 
-    def prove(self) -> None:
-        """Try the usual batch now and not at the first state; what is found is the engine's, for all its pools."""
+    def prove(self) -> str:
+        """Try the usual batch now and not at the first state; what is found is the engine's, for all its pools.
+
+        Returns:
+            Why states are decoded alone; empty where they are not.
+        """
+
+    def recheck(self) -> str:
+        """Try once more every shape that was tried; what is wrong with one now, empty where nothing is."""
 
 
 Chain = tuple[tuple[int, ...], ...]

@@ -201,6 +201,10 @@ class Batch:
         """Forget a row's last tokens: they are in the way of none, since they stand behind all that is seen."""
         self.rows[row].length = length
 
+    def lengthen(self, row: int, length: int) -> None:
+        """Take tokens back that were forgotten, and that nothing was fed in the place of."""
+        self.rows[row].length = length
+
     @torch.inference_mode()
     def drop(self, row: int) -> None:
         """Give a row's place to the last one."""

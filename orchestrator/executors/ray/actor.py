@@ -36,7 +36,7 @@ class Actor:
         # Ray says so from the CPUs that were asked for, but not to a process that had started before.
         os.environ["OMP_NUM_THREADS"] = str(job.num_threads)
         self.worker = worker(job)
-        return self.worker.facts.device, time.perf_counter() - start
+        return self.worker.device, time.perf_counter() - start
 
     def run(self, block: Block) -> Receipt:
         """Compute and commit a block; the receipt stays under 1 KB, in whatever script its reasons are written."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 from workers.block import Block, Job, Receipt
 from workers.errors import ModelError, StoreError
@@ -20,7 +19,7 @@ class Fake:
             raise ModelError("planted:\nno model")
         if self._once("die-loading"):
             os._exit(1)
-        self.facts = SimpleNamespace(device="none")
+        self.device = "none"
 
     def run(self, block: Block) -> Receipt:
         if (self.folder / "no-store").exists():

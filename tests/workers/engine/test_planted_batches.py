@@ -80,20 +80,17 @@ def test_an_error_that_is_there_from_the_start_reaches_no_row(engine: Engine, wo
         assert {row["batch"] for row in found.rows[0]} == {"alone"}
 
 
-@pytest.mark.parametrize("row", range(NUM_ARMS))
+@pytest.mark.parametrize("row", [*range(NUM_ARMS), 30, 63])
 @pytest.mark.parametrize("error", [wrong_position, neighbours_mask])
-def test_an_error_that_comes_later_changes_no_row_that_is_believed(
+def test_an_error_that_comes_later_is_met_whichever_row_is_wrong(
     engine: Engine, work: Work, error: Error, row: int
 ) -> None:
-    """Every arm of the block is repeated alone, so that whichever row is wrong is met."""
     runner = BlockRunner(engine, STUDY, "class", decode_once=False)
     BlockRunner(engine, STUDY, "class").run([work])
-    expected = sealed(BlockRunner(engine, STUDY, "strict").run([work]).rows)
     with planted(engine, error, row):
         found = runner.run([work])
-    assert found.stop or sealed(found.rows) == expected
-    if found.stop:
-        assert {one["status"] for one in found.rows[0]} == {"invalid"}
+    assert found.stop.partition(":")[0] in ("batch_differs", "shelf_differs")
+    assert {one["status"] for one in found.rows[0]} == {"invalid"}
 
 
 def test_every_row_wrong_is_seen_at_the_first_repeated_trial(engine: Engine, work: Work) -> None:

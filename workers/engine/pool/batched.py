@@ -121,9 +121,17 @@ class Batched:
         """Work until every ticket has its answer."""
         self._empty()
 
-    def prove(self) -> None:
+    def prove(self) -> str:
         """Measure the noise of the smallest shape, which most grids keep to."""
         self._opened(_rounded(1), layers_of(self.means.prefill((0,))))
+        return self.proof.refusal
+
+    def recheck(self) -> str:
+        """Measure every shape once more; a device that is full now says nothing."""
+        try:
+            return self.proof.recheck(self.means.new_batch, self.means)
+        except OutOfMemory:
+            return ""
 
     def _room(self, handle: CacheHandle, need: int) -> Lane | None:
         """A batch with a free row of so many slots; None where the state is to be decoded alone."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from workers.engine.batch import Batch
+from workers.engine.passes import known
+from workers.engine.pool.choosing import Chosen, choose
 from workers.engine.pool.state import State
 
 CPU_TOKENS, DEVICE_TOKENS = 256, 4096
@@ -27,39 +30,86 @@ def feed_waiting(batch: Batch, rows: Rows) -> None:
             state.logits = logits[at].clone()
 
 
-def score_texts(batch: Batch, rows: Rows) -> None:
-    """Log-probability (nats) of each state's texts as the continuation; what they share is fed once."""
-    rows = [row for row in rows if row[1].texts]
-    for group in _groups(rows, batch, _fed_at_once):
-        sums = _shared_sums(batch, group)
-        for at in range(max(len(state.texts) for _, state in group)):
-            _add_rest(batch, [row for row in group if at < len(row[1].texts)], at, sums)
-        for row, state in group:
-            batch.shorten(row, state.num_tokens)
-            state.scores = tuple(torch.stack(sums[row]).tolist())
+def score_texts(batch: Batch, rows: Rows) -> dict[int, Chosen]:
+    """Log-probability (nats) of each state's texts as the continuation; what they share is fed once.
+
+    Returns:
+        By row, the beginning of the greedy reply, as far as the scored texts tell it: a reply that goes along one of
+        them was read while that was scored. Its ids but the last are still in the row, behind the state's own.
+    """
+    drafts = {}
+    for group in _groups([row for row in rows if row[1].texts], batch, _fed_at_once):
+        scored = [Scored.of(row, state) for row, state in group]
+        logits = _fed(batch, {one.row: one.shared for one in scored if one.shared})
+        for one in scored:
+            one.begin(logits.get(one.row))
+        for turn in range(max(len(one.state.texts) for one in scored)):
+            _add_rest(batch, [one for one in scored if turn < len(one.state.texts)], turn)
+        for one in scored:
+            batch.shorten(one.row, one.state.num_tokens)
+            one.state.scores = tuple(torch.stack([one.sums[at] for at in sorted(one.sums)]).tolist())
+            drafts[one.row] = one.draft()
+    return drafts
 
 
-def _shared_sums(batch: Batch, group: Rows) -> dict[int, list[Tensor]]:
-    """By row, for each text: what its ids give up to the first one that not all texts of the state have."""
-    shared = {row: _shared(state.texts) for row, state in group}
-    logits = _fed(batch, {row: ids for row, ids in shared.items() if ids})
-    sums = {}
-    for row, state in group:
-        assert state.logits is not None
-        rows = torch.cat([state.logits[None], *([logits[row]] if row in logits else [])])
-        sums[row] = [_sum(rows, text[: len(rows)]) for text in state.texts]
-    return sums
+def _add_rest(batch: Batch, group: Sequence[Scored], turn: int) -> None:
+    """Add what one text of each state gives behind what its texts share; it stays in the row until the next is fed."""
+    for one in group:
+        batch.shorten(one.row, one.state.num_tokens + len(one.shared))
+    rests = {one.row: one.rest(turn)[:-1] for one in group}
+    logits = _fed(batch, {row: ids for row, ids in rests.items() if ids})
+    for one in group:
+        one.add(turn, logits.get(one.row))
 
 
-def _add_rest(batch: Batch, group: Rows, at: int, sums: dict[int, list[Tensor]]) -> None:
-    """Add what one text of each state gives behind what its texts share, and forget what was fed for it."""
-    rests = {row: (len(_shared(state.texts)), state.texts[at]) for row, state in group}
-    logits = _fed(batch, {row: text[size:-1] for row, (size, text) in rests.items() if len(text) > size + 1})
-    for row, state in group:
-        if row in logits:
-            size, text = rests[row]
-            sums[row][at] = sums[row][at] + _sum(logits[row], text[size + 1 :])
-            batch.shorten(row, state.num_tokens + size)
+@dataclass(slots=True)
+class Scored:
+    """A row whose texts are being scored.
+
+    Attributes:
+        shared: ids that all texts begin with and go on from.
+        order: the texts' numbers as they are fed; the one that the greedy reply goes along, if any, at last.
+        sums: text's number → log-probability so far.
+        logits: `[num_ids, vocab]`: after the state and each id of what was fed last but its own last one.
+    """
+
+    row: int
+    state: State
+    shared: tuple[int, ...]
+    order: list[int] = field(default_factory=list)
+    sums: dict[int, Tensor] = field(default_factory=dict)
+    logits: Tensor = field(default_factory=lambda: torch.empty(0))
+
+    @classmethod
+    def of(cls, row: int, state: State) -> Scored:
+        """Nothing is fed yet."""
+        return cls(row, state, _shared(state.texts))
+
+    def begin(self, shared: Tensor | None) -> None:
+        """Take the logits after each shared id, and find out which way the greedy reply goes from there."""
+        texts, size = self.state.texts, len(self.shared)
+        self.logits = torch.cat([known(self.state)[None], *([] if shared is None else [shared])])
+        self.sums = {at: _sum(self.logits, text[: size + 1]) for at, text in enumerate(texts)}
+        way = int(self.logits[-1].argmax())
+        self.order = sorted(self.sums, key=lambda at: texts[at][size] == way)
+
+    def rest(self, turn: int) -> tuple[int, ...]:
+        """Ids of a text behind what all share."""
+        return self.state.texts[self.order[turn]][len(self.shared) :]
+
+    def add(self, turn: int, logits: Tensor | None) -> None:
+        """Take the logits after each id of the text's rest but the last."""
+        if logits is not None:
+            self.sums[self.order[turn]] = self.sums[self.order[turn]] + _sum(logits, self.rest(turn)[1:])
+        if turn == len(self.order) - 1 and logits is not None:
+            self.logits = torch.cat([self.logits, logits])
+
+    def draft(self) -> Chosen:
+        """The greedy choices along the text that was fed last, up to the first that leaves it."""
+        chosen = choose(self.logits, ())
+        pairs = zip(chosen.tokens.tolist(), self.state.texts[self.order[-1]], strict=True)
+        size = next((at + 1 for at, (ours, theirs) in enumerate(pairs) if ours != theirs), len(chosen.tokens))
+        return Chosen(*(side[:size] for side in chosen))
 
 
 def _fed(batch: Batch, ids: dict[int, tuple[int, ...]]) -> dict[int, Tensor]:

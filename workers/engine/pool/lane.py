@@ -28,6 +28,8 @@ class Seat:
     state: State
     at: int = -1
     choice: Choice | None = None
+    draft: Chosen | None = None
+    """The beginning of a greedy reply, which was read while texts were scored in this row."""
 
     @property
     def ask(self) -> Ask:
@@ -92,8 +94,10 @@ class Lane:
         feed_waiting(self.batch, [(row, self.seats[row].state) for row in new])
         self._fail([row for row in new if _is_nan(self.seats[row].state.logits)])
         sound = [row for row in new if self.seats[row].state.fault is None]
-        score_texts(self.batch, [(row, self.seats[row].state) for row in sound])
+        drafts = score_texts(self.batch, [(row, self.seats[row].state) for row in sound])
         self._fail([row for row in sound if _has_nan(self.seats[row].state.scores)])
+        for row, draft in drafts.items():
+            self.seats[row].draft = draft
         self._start(new)
 
     def _share(self) -> None:
@@ -126,6 +130,33 @@ class Lane:
         return True
 
     def _first(self, rows: Sequence[int]) -> list[int]:
+        """Choose the first tokens, or take what is known already; the rows whose reply is over."""
+        drafted = [row for row in rows if self._is_drafted(row)]
+        over = [row for row in drafted if self._take_draft(row)]
+        return over + self._choose_first([row for row in rows if row not in drafted])
+
+    def _is_drafted(self, row: int) -> bool:
+        seat = self.seats[row]
+        return seat.draft is not None and seat.chosen.stream is None
+
+    def _take_draft(self, row: int) -> bool:
+        """Take the reply's known beginning, whose ids but the last are in the row; whether the reply is over."""
+        seat, chosen = self.seats[row], self.seats[row].chosen
+        assert seat.draft is not None
+        steps = [Chosen(*(side[at : at + 1] for side in seat.draft)) for at in range(len(seat.draft.tokens))]
+        seat.draft = None
+        if self._read([row], steps):
+            return True
+        self.batch.lengthen(row, seat.state.num_tokens + len(chosen.tokens) - 1)
+        self._tokens(self.batch.model.device)[row] = chosen.tokens[-1]
+        return False
+
+    def _choose_first(self, rows: Sequence[int]) -> list[int]:
+        if not rows:
+            return []
+        for row in rows:
+            # What another reply is fed stands in the place of the ids that the draft needs.
+            self.seats[row].draft = None
         predicted = torch.stack([known(self.seats[row].state) for row in rows])
         chosen = choose(predicted, [self.seats[row].chosen for row in rows])
         self._tokens(predicted.device)[torch.tensor(rows, device=predicted.device)] = chosen.tokens

@@ -113,8 +113,20 @@ class Proof:
             if found <= self.tolerance * size:
                 self.noise[shape] = found
             else:
-                self.refusal = f"logits of up to {size:.3g} lie {found:.1e} apart in a batch of {shape} rows × slots"
+                self.refusal = _apart(shape, found, size)
         return None if self.refusal else self.noise[shape]
+
+    def recheck(self, new_batch: Callable[[int, int], Batch], passes: Passes) -> str:
+        """What is wrong with a shape that was measured, if it is measured now; empty where nothing is."""
+        for shape, known in self.noise.items():
+            found, size = _measured(new_batch(*map(int, shape.split("x"))), passes)
+            if not found <= (self.tolerance * size if known else 0):
+                return _apart(shape, found, size)
+        return ""
+
+
+def _apart(shape: str, found: float, size: float) -> str:
+    return f"logits of up to {size:.3g} lie {found:.1e} apart in a batch of {shape} rows × slots"
 
 
 def _measured(batch: Batch, passes: Passes) -> tuple[float, float]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pooling import Case, mixed, stream
+from pooling import Case, assert_alike, check, mixed, stream
 
 from workers import engine as engines
 from workers.engine import Answer, Ask, Engine
@@ -27,25 +27,6 @@ QWEN = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
 }
-
-
-def assert_alike(found: Answer, alone: Answer) -> None:
-    assert [(reply.ids, reply.text, reply.stop) for reply in found.replies] == [
-        (reply.ids, reply.text, reply.stop) for reply in alone.replies
-    ]
-    assert [reply.top2_margin for reply in found.replies] == pytest.approx(
-        [reply.top2_margin for reply in alone.replies], abs=1e-3
-    )
-    assert found.scores == pytest.approx(alone.scores, abs=1e-3)
-
-
-def check(pool: Batched, engine: Any, ids: tuple[int, ...], cases: Sequence[Case]) -> list[Answer]:
-    tickets = [pool.admit(case.made(engine, ids), case.asks, case.texts) for case in cases]
-    pool.drain()
-    answers = [ticket.answer() for ticket in tickets]
-    for answer, case in zip(answers, cases, strict=True):
-        assert_alike(answer, case.alone(engine, ids))
-    return answers
 
 
 @pytest.mark.parametrize("sync_every", [1, 8])
