@@ -35,7 +35,7 @@ class EmptyShelf:
     """Keeps nothing, and remembers what it was asked for."""
 
     asked: list[tuple[str, Chain]] = field(default_factory=list)
-    num_bytes = 0
+    num_bytes: int = 0
 
     def fill(self, wanted: Iterable[tuple[str, Chain]]) -> None:
         """Nothing is computed."""
@@ -86,15 +86,16 @@ class LatePool:
 class Batched(NullEngine):
     """A null engine that shares and batches."""
 
-    def __init__(self, spec: ModelSpec, spoil: Spoil = honest) -> None:
+    def __init__(self, spec: ModelSpec, spoil: Spoil = honest, shelf_bytes: int = 0) -> None:
         super().__init__(spec)
+        self.shelf_bytes = shelf_bytes
         self.spoil = spoil
         self.pools: list[LatePool] = []
         self.shelves: list[EmptyShelf] = []
 
     def shelf(self) -> Shelf:  # type: ignore[override]
         """An empty one."""
-        self.shelves.append(EmptyShelf())
+        self.shelves.append(EmptyShelf(num_bytes=self.shelf_bytes))
         return self.shelves[-1]
 
     def pool(self, *, is_batched: bool) -> Pool:

@@ -45,6 +45,7 @@ class BlockRunner:
     kv_budget_mb: int = 1024
     decode_once: bool = True
     sentinel: Sentinel = field(init=False)
+    _kept: Shelf | None = None
 
     def __post_init__(self) -> None:
         """Set the watch for all blocks to come."""
@@ -81,7 +82,12 @@ class BlockRunner:
     @property
     def _max_tokens(self) -> float:
         size = self.engine.token_bytes
-        return self.kv_budget_mb * _MIB / size if size else float("inf")
+        return self._room / size if size else float("inf")
+
+    @property
+    def _room(self) -> float:
+        """Bytes of the shelf that is kept, and of what a wave may add to it: half of the budget each."""
+        return self.kv_budget_mb * _MIB / 2
 
     def _wave(self, wave: Sequence[Laid]) -> Iterator[tuple[Laid, list[Row]]]:
         """An episode and its rows.
@@ -105,7 +111,9 @@ class BlockRunner:
             raise IsolationError("batch_differs", alarm)
 
     def _shelf(self, wave: Sequence[Laid]) -> Shelf | None:
-        shelf = self.engine.shelf()
+        """The last wave's shelf with what this one lacks, since one block often goes on where another ended."""
+        shelf, self._kept = self._kept or self.engine.shelf(), None
         if shelf is not None:
             shelf.fill(pair for episode in wave for pair in episode.wanted())
+            self._kept = shelf if shelf.num_bytes <= self._room else None
         return shelf

@@ -143,7 +143,18 @@ def test_a_block_in_many_waves_gives_the_rows_of_one(scripted: ModelSpec, works:
 
     engine = Heavy(scripted)
     assert sealed(run(engine, works, kv_budget_mb=400)) == sealed(run(Batched(scripted), works))
-    assert 1 < len(engine.shelves) <= len(works)
+    assert len(engine.pools) > 2
+
+
+def test_a_small_shelf_is_kept_for_the_next_block_and_a_large_one_is_not(
+    scripted: ModelSpec, works: list[Work]
+) -> None:
+    for num_bytes, num_shelves in ((2**19, 1), (2**19 + 1, 2)):
+        engine = Batched(scripted, shelf_bytes=num_bytes)
+        runner = BlockRunner(engine, STUDY, "class", kv_budget_mb=1)
+        rows = [flat(runner.run([work])) for work in works[:2]]
+        assert len(engine.shelves) == num_shelves
+        assert {row["status"] for found in rows for row in found} == {"done"}
 
 
 # One decode for one state
