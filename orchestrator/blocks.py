@@ -87,11 +87,12 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A block before it is submitted: works of a queue, from `start` up to `stop`."""
+    """A block before it is submitted: works of a queue, from `start` up to `stop`; `is_early` as in `Block`."""
 
     queue: Queue
     start: int
     stop: int
+    is_early: bool = False
 
     @property
     def num_trials(self) -> int:
@@ -115,7 +116,8 @@ class Range:
 
     def made(self) -> Block:
         """The block as a worker takes it."""
-        return Block(self.queue.model, tuple(self.queue.work(number) for number in range(self.start, self.stop)))
+        works = tuple(self.queue.work(number) for number in range(self.start, self.stop))
+        return Block(self.queue.model, works, self.is_early)
 
 
 def begun_early(blocks: list[Range]) -> list[Range]:
@@ -123,7 +125,7 @@ def begun_early(blocks: list[Range]) -> list[Range]:
     if not blocks or blocks[0].num_episodes == 1:
         return blocks
     queue, start, stop = blocks[0].queue, blocks[0].start, blocks[0].stop
-    return [Range(queue, start, start + 1), Range(queue, start + 1, stop), *blocks[1:]]
+    return [Range(queue, start, start + 1, is_early=True), Range(queue, start + 1, stop), *blocks[1:]]
 
 
 def queues(plan: Plan) -> dict[str, Queue]:

@@ -98,7 +98,7 @@ class Batched(NullEngine):
         self.shelves.append(EmptyShelf(num_bytes=self.shelf_bytes))
         return self.shelves[-1]
 
-    def pool(self, *, is_batched: bool) -> Pool:
+    def pool(self, *, is_batched: bool, is_timed: bool = True) -> Pool:
         """A late one, where it is asked for."""
         if not is_batched:
             return super().pool(is_batched=False)

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from workers.engine import Answer, Ask
+from workers.engine import Answer, Ask, Pool
 from workers.engine.alone import Alone
 from workers.engine.passes import queue
-from workers.engine.pool.batched import Batched
 from workers.stream import Stream
 
 TEXTS = (" SEND report TO alice", " SEND report TO bob now")
@@ -70,7 +69,7 @@ def assert_alike(found: Answer, alone: Answer) -> None:
     assert found.scores == pytest.approx(alone.scores, abs=1e-3)
 
 
-def check(pool: Batched, engine: Any, ids: tuple[int, ...], cases: Sequence[Case]) -> list[Answer]:
+def check(pool: Pool, engine: Any, ids: tuple[int, ...], cases: Sequence[Case]) -> list[Answer]:
     tickets = [pool.admit(case.made(engine, ids), case.asks, case.texts) for case in cases]
     pool.drain()
     answers = [ticket.answer() for ticket in tickets]

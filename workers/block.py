@@ -49,10 +49,16 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole episodes of one model: the unit that one worker takes and commits."""
+    """Whole episodes of one model: the unit that one worker takes and commits.
+
+    Attributes:
+        is_early: somebody waits for its rows: they are computed alone, which for few takes half as long as to share and
+            to repeat.
+    """
 
     model: str
     works: tuple[Work, ...]
+    is_early: bool = False
 
     @property
     def name(self) -> str:

@@ -106,16 +106,18 @@ class Desk:
     Args:
         is_batched: decode states side by side; else each as it is handed in.
         decode_once: equal states (bytes, mask and what is fed to them) that are asked the same get one reply.
+        is_timed: say of a reply that was decoded by itself how long that took.
     """
 
     engine: Engine
     is_batched: bool = False
     decode_once: bool = False
+    is_timed: bool = True
     _known: dict[tuple[str, Ask, tuple[str, ...]], Place] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Open the pool of the engine's own path."""
-        self._pool = self.engine.pool(is_batched=self.is_batched)
+        self._pool = self.engine.pool(is_batched=self.is_batched, is_timed=self.is_timed)
 
     def admit(
         self, bench: Bench, state: Handle, asks: Sequence[Wanted], texts: tuple[str, ...], *, feed_ms: float = 0.0
@@ -137,7 +139,7 @@ class Desk:
             pool = self._pool if is_ours else bench.engine.pool(is_batched=False)
             ticket = pool.admit(state, [one.ask for one in new.values()], texts)
             spent_ms = 1000 * (time.perf_counter() - start) / len(new)
-            alone_ms = None if self.is_batched and is_ours else spent_ms
+            alone_ms = None if is_ours and (self.is_batched or not self.is_timed) else spent_ms
             places.update((key, Place(one.name, ticket, at, alone_ms)) for at, (key, one) in enumerate(new.items()))
         return [Admission(places[key], one.name, made, feed_ms) for key, one in zip(keys, asks, strict=True)]
 

@@ -51,10 +51,13 @@ class BlockRunner:
         """Set the watch for all blocks to come."""
         self.sentinel = Sentinel(self.engine, self.study)
 
-    def run(self, works: Sequence[Work]) -> Computed:
+    def run(self, works: Sequence[Work], *, is_early: bool = False) -> Computed:
         """The rows of whole episodes. A failed trial is a row, not an exception.
 
         Where sharing or batching is found to give something else than the arm alone, no row of the block is believed.
+
+        Args:
+            is_early: compute every trial alone, as `Block` says.
 
         Raises:
             OutOfMemory: says nothing about the trials; they may succeed elsewhere.
@@ -70,7 +73,7 @@ class BlockRunner:
                 rows[at] = [record.refused(found) for _ in work.trials]
         try:
             for wave in waves(episodes, self._max_tokens):
-                for episode, computed in self._wave(wave):
+                for episode, computed in self._wave(wave, is_early=is_early):
                     rows[episode.at] = computed
         except IsolationError as broken:
             found_wrong = {broken.check: broken.message}
@@ -89,16 +92,17 @@ class BlockRunner:
         """Bytes of the shelf that is kept, and of what a wave may add to it: half of the budget each."""
         return self.kv_budget_mb * _MIB / 2
 
-    def _wave(self, wave: Sequence[Laid]) -> Iterator[tuple[Laid, list[Row]]]:
+    def _wave(self, wave: Sequence[Laid], *, is_early: bool) -> Iterator[tuple[Laid, list[Row]]]:
         """An episode and its rows.
 
         Raises:
             IsolationError: something shared or batched is not what it is alone (`batch_differs`, `shelf_differs`).
         """
         is_strict = self.isolation == "strict"
-        shelf = None if is_strict else self._shelf(wave)
+        shelf = None if is_strict or is_early else self._shelf(wave)
+        decode_once = self.decode_once and not is_strict and not is_early
         # A model whose passes cannot be batched has no shelf, and its replies come one by one and with their times.
-        desk = Desk(self.engine, is_batched=shelf is not None, decode_once=self.decode_once and not is_strict)
+        desk = Desk(self.engine, shelf is not None, decode_once, is_timed=is_strict or not is_early)
         cells = CellRunner(self.engine, self.study, self.isolation, desk, shelf)
         pending = [(episode, list(cells.run(episode))) for episode in wave]
         desk.drain()

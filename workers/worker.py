@@ -52,7 +52,7 @@ class Worker:
             StoreError: the records cannot be written; none of the block's are.
         """
         start = time.perf_counter()
-        computed = self.runner.run(block.works)
+        computed = self.runner.run(block.works, is_early=block.is_early)
         rows = [row for work, found in zip(block.works, computed.rows, strict=True) for row in self._rows(work, found)]
         schema = arrow_schema(self.study.name, self.study.columns)
         committed_at = datetime.now(UTC)

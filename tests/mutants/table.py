@@ -854,6 +854,20 @@ MUTANTS = (
         (DRAFTS + "test_a_reply_along_a_text_is_the_reply_that_it_is_alone",),
     ),
     Mutant(
+        "a reply alone along a text: what it leaves stays in the cache",
+        "workers/engine/passes.py",
+        "if num_kept < len(fed):",
+        "if False:",
+        (DRAFTS + "test_a_reply_alone_may_go_along_a_text_too",),
+    ),
+    Mutant(
+        "a reply read in one pass under kernels that are not proven",
+        "workers/engine/causal.py",
+        'is_stepped = is_timed or self._path != "explicit" or not self._is_exact',
+        "is_stepped = is_timed",
+        (DRAFTS + "test_kernels_that_are_not_proven_step",),
+    ),
+    Mutant(
         "a batch: what is no number stays in a place that is given on",
         POOL + "lane.py",
         "self.batch.wipe(row)",

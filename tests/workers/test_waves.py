@@ -75,6 +75,17 @@ def test_strict_isolation_shares_nothing(scripted: ModelSpec, works: list[Work])
     assert all(row[name] is not None for row in rows for name in ("prefill_ms", "restore_ms", "decode_ms"))
 
 
+def test_an_early_block_is_computed_alone_and_says_no_time_of_its_replies(
+    scripted: ModelSpec, works: list[Work]
+) -> None:
+    engine = Batched(scripted)
+    runner = BlockRunner(engine, STUDY, "class")
+    rows = [row for found in runner.run(works[:1], is_early=True).rows for row in found]
+    assert engine.shelves == engine.pools == []
+    assert {(row["batch"], row["decoded_with"], row["decode_ms"]) for row in rows} == {("alone", None, None)}
+    assert {row["batch"] for row in flat(runner.run(works[1:2]))} == {SHAPE}
+
+
 def test_a_reply_from_a_batch_has_no_time_of_its_own(scripted: ModelSpec, works: list[Work]) -> None:
     rows = flat(run(Batched(scripted), works))
     assert {row["batch"] for row in rows} == {SHAPE}

@@ -228,8 +228,13 @@ class Engine(Protocol):
         Only the path `explicit` shares; others stay as they are.
         """
 
-    def pool(self, *, is_batched: bool) -> Pool:
-        """A new pool; one that is not batched, or whose model cannot be, decodes each state as it is admitted."""
+    def pool(self, *, is_batched: bool, is_timed: bool = True) -> Pool:
+        """A new pool; one that is not batched, or whose model cannot be, decodes each state as it is admitted.
+
+        Args:
+            is_timed: let a reply take a step for each token, so that its time means something, even where it could be
+                read in one pass along a text that is scored.
+        """
 
     def agrees(self, handle: Handle, ask: Ask, reply: Decoded) -> bool:
         """Whether decoding this state alone gives that reply, token for token; the handle is consumed."""

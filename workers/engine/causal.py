@@ -21,6 +21,7 @@ from workers.engine.base import Ask, Decoded, Facts, Handle, Path, Pool, Render,
 from workers.engine.batch import Batch, KeysAndValues, can_batch, layers_of
 from workers.engine.chat import Chat
 from workers.engine.choice import Choice, eos_ids
+from workers.engine.device import name_of
 from workers.engine.handle import CacheHandle, Lender, owned
 from workers.engine.masking import PROVEN_ATTENTION, clipped, joined
 from workers.engine.memory import memory_errors
@@ -54,7 +55,7 @@ class CausalEngine(Passes):
         self._facts = Facts(
             engine="transformers",
             model=chat.model.name,
-            device=_device(model),
+            device=name_of(model),
             versions=f"torch {torch.__version__}, transformers {transformers.__version__}",
             cache=self._kind.family,
             window_tokens=self._kind.window_tokens,
@@ -97,10 +98,11 @@ class CausalEngine(Passes):
         other._lender = shelf.part(name)
         return other
 
-    def pool(self, *, is_batched: bool) -> Pool:
+    def pool(self, *, is_batched: bool, is_timed: bool = True) -> Pool:
         """A new pool; one state at a time, where the model's states cannot stand side by side."""
         if not is_batched or self._path != "explicit" or not can_batch(self._model, self._kind):
-            return Alone(self)
+            is_stepped = is_timed or self._path != "explicit" or not self._is_exact
+            return Alone(self, None if is_stepped else self._decode_along)
         return Batched(self._means(), self._batches, bounds(self._model.device))
 
     def agrees(self, handle: Handle, ask: Ask, reply: Decoded) -> bool:
@@ -237,6 +239,13 @@ class CausalEngine(Passes):
             rows.append(self._feed(state, ids[:-1], keeps_all=True))
         logprobs = torch.cat(rows).log_softmax(-1)
         return float(logprobs.gather(1, torch.tensor(ids, device=logprobs.device)[:, None]).sum())
+
+    @memory_errors()
+    def _decode_along(self, handle: Handle, ask: Ask, text: str) -> Decoded:
+        mine, choice = owned(handle, self._owner), Choice(None, self._eos_ids)
+        ids = () if mine.records_past else self._chat.encode(text)
+        self._reply_along(mine, choice, ask.max_new_tokens, ids)
+        return self._decoded(choice)
 
     def _means(self) -> Means:
         alone = copy.copy(self)
@@ -389,9 +398,3 @@ class CausalEngine(Passes):
         trial.deface(states[2], trial.seen)
         clean, behind, beside = (plain._feed(state, trial.rest, keeps_all=True) for state in states)
         trial.judge(clean, behind, beside)
-
-
-def _device(model: PreTrainedModel) -> str:
-    if model.device.type == "cuda":
-        return torch.cuda.get_device_name(model.device)
-    return f"{model.device.type}, {torch.get_num_threads()} threads"

@@ -108,7 +108,7 @@ class NullEngine:
         """Itself."""
         return self
 
-    def pool(self, *, is_batched: bool) -> Pool:  # noqa: ARG002
+    def pool(self, *, is_batched: bool, is_timed: bool = True) -> Pool:  # noqa: ARG002
         """One state at a time."""
         return Alone(self)
 

@@ -48,6 +48,28 @@ class Passes:
                 return
             self._feed(handle, (token,))
 
+    def _reply_along(self, handle: CacheHandle, choice: Choice, max_new_tokens: int, ids: Sequence[int]) -> None:
+        """As `_reply`, of a greedy choice that may go along `ids`: they are fed at once, and kept as far as it goes.
+
+        Only where logits are proven to be the same in one pass as in steps.
+        """
+        self._flush(handle)
+        size, fed = len(handle.ids), tuple(ids[: max_new_tokens - 1])
+        rows = [known(handle)[None], *([self._feed(handle, fed, keeps_all=True)] if fed else [])]
+        num_kept = 0
+        for at, row in enumerate(torch.cat(rows)):
+            token = choice.take(row)
+            if choice.is_ended or len(choice.tokens) == max_new_tokens:
+                return
+            num_kept = at
+            if at == len(fed) or token != fed[at]:
+                break
+        if num_kept < len(fed):
+            handle.cache = self._kind.crop(handle.cache, size + len(fed), size + num_kept)
+            del handle.ids[size + num_kept :]
+        self._feed(handle, choice.tokens[-1:])
+        self._step_reply(handle, choice, max_new_tokens)
+
     def _generate_reply(self, handle: CacheHandle, choice: Choice, max_new_tokens: int) -> None:
         if not handle.num_queued:
             # `generate` must have something to feed: the first token, which is known already.

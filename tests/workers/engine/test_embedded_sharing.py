@@ -24,11 +24,13 @@ def works(make_blocks: Callable[..., list[Block]]) -> list[Work]:
     return [work for block in make_blocks(where) for work in block.works]
 
 
-def sealed(engine: Engine, works: list[Work], isolation: str, **settings: Any) -> list[dict[str, Any]]:
-    computed = BlockRunner(engine, STUDY, isolation, **settings).run(works)
+def sealed(
+    engine: Engine, works: list[Work], isolation: str, *, is_early: bool = False, **settings: Any
+) -> list[dict[str, Any]]:
+    computed = BlockRunner(engine, STUDY, isolation, **settings).run(works, is_early=is_early)
     assert computed.stop == ""
     rows = [row for found in computed.rows for row in found]
-    assert {row["batch"] == "alone" for row in rows} == {isolation == "strict"}
+    assert {row["batch"] == "alone" for row in rows} == {isolation == "strict" or is_early}
     return [{name: value for name, value in row.items() if name in SEALED} for row in rows]
 
 
@@ -38,3 +40,4 @@ def test_strict_isolation_and_the_shared_path_give_the_same_sealed_columns(smoll
     assert len(alone) == 12
     for decode_once in (True, False):
         assert sealed(smollm2, works, "class", decode_once=decode_once) == alone
+    assert sealed(smollm2, works, "class", is_early=True) == alone

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -116,3 +117,35 @@ def test_what_a_scored_text_tells_is_not_stepped_again(
     with stepped() as sizes:
         check(pool, engine, ids, [Case(case.held, case.queued, case.asks, texts=texts)])
     assert sizes == [1] * num_steps
+
+
+@pytest.mark.parametrize("eos", [None, 0, 3, LONGEST - 1])
+def test_a_reply_alone_may_go_along_a_text_too(llama: Any, ids: tuple[int, ...], eos: int | None) -> None:
+    engine, case = spelling(llama, ids, eos)
+    cases = [Case(case.held, case.queued, asks, texts=texts) for texts in TEXTS for asks in ASKS]
+    check(engine.pool(is_batched=False, is_timed=False), engine, ids, cases)
+
+
+@pytest.mark.parametrize(("is_timed", "sizes"), [(False, [LONGEST - 1]), (True, [1] * (LONGEST - 1))])
+def test_a_reply_whose_time_is_asked_for_takes_a_step_for_each_token(
+    llama: Any, ids: tuple[int, ...], is_timed: bool, sizes: list[int]
+) -> None:
+    engine, case = spelling(llama, ids)
+    fed: list[int] = []
+
+    class Noting(type(engine)):  # type: ignore[misc]
+        def _feed(self, handle: Any, new: Any, **how: Any) -> Any:
+            fed.append(len(new))
+            return super()._feed(handle, new, **how)
+
+    engine.__class__ = Noting
+    pool = engine.pool(is_batched=False, is_timed=is_timed)
+    pool.admit(case.made(engine, ids), case.asks, ("off", "whole"))
+    assert fed[-len(sizes) :] == sizes
+
+
+def test_kernels_that_are_not_proven_step(smollm2: Any, ids: tuple[int, ...]) -> None:
+    stock = copy.copy(smollm2)
+    stock._facts = replace(stock.facts, kernels="stock")
+    assert smollm2.pool(is_batched=False, is_timed=False).along is not None
+    assert stock.pool(is_batched=False, is_timed=False).along is None
