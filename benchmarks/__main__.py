@@ -33,11 +33,13 @@ class Script:
 
 
 SCRIPTS = (
-    Script("The default grid beside the per-arm loop", "throughput", ("--rounds", "3")),
-    Script("Effects × policies beside the per-arm loop", "throughput", ("--grid", "effects", "--sample", "36")),
-    Script("Orchestration", "overhead"),
+    Script("The default grid beside the per-arm loop", "throughput"),
+    Script(
+        "Effects × policies beside the per-arm loop", "throughput", ("--grid", "effects", "--sample", "8", "limit=640")
+    ),
+    Script("Orchestration", "overhead", ("limit=480",)),
     Script("From the command to the first row", "startup", ("--rounds", "2")),
-    Script("Slots and threads", "slots"),
+    Script("Slots and threads", "slots", ("--rounds", "1")),
     Script("Planning", "plan", ("--rounds", "1")),
     Script("Rewinding a cache", "rewind", ("--lengths", "64,256,512", "--rounds", "3")),
 )

@@ -1,8 +1,9 @@
 """Two slots of one thread against one slot of two: throughput, and how much memory is a slot's own.
 
 Both run the same blocks on Ray. Blocks are given out once every slot has loaded its model, so that only work is timed.
-Each worker tells at its last block how many of its pages are private and how many it shares with other processes, as
-the kernel counts them; Linux only.
+Each worker tells, once it has loaded its model and again after its last block, how many of its pages are private and
+how many it shares with other processes, as the kernel counts them; Linux only. What is private after loading is not the
+weights'; what comes on top is the batch and the shelf.
 """
 
 from __future__ import annotations
@@ -20,28 +21,36 @@ from benchmarks import measure, product
 from benchmarks.product import Heard, Slot
 from orchestrator.executors.base import Event, Ready
 from orchestrator.executors.ray import RayExecutor
-from workers.block import Block, Receipt
+from workers.block import Block, Job, Receipt
 from workers.errors import ConfigError
 from workers.worker import Worker
 
 GOAL = 0.95
 SIDES = {"2 slots × 1 thread": (2, 1), "1 slot × 2 threads": (1, 2)}
 """Side → slots, CPUs of each."""
-HALVES = ("block_episodes=9",)
-"""Two blocks of the default grid."""
+GRID = ("+grid=effects", "exclude=[]", "model=smollm2-135m", "limit=960", "block_episodes=60")
+"""240 episodes × 4 arms in blocks for both sides: what each slot does once must not be most of it."""
 PAGES = Path("/proc/self/smaps_rollup")
 
 
 class Weighed(Worker):
     """A worker that notes its memory beside the store."""
 
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self._loaded = _pages()
+
     def run(self, block: Block) -> Receipt:
         """The block."""
         receipt = super().run(block)
         if PAGES.exists():
             note = self.store.root.parent / f"memory-{os.getpid()}.json"
-            note.write_text(json.dumps(megabytes(PAGES.read_text())))
+            note.write_text(json.dumps([*self._loaded, *_pages()]))
         return receipt
+
+
+def _pages() -> tuple[float, ...]:
+    return megabytes(PAGES.read_text()) if PAGES.exists() else ()
 
 
 def megabytes(rollup: str) -> tuple[float, float]:
@@ -79,10 +88,10 @@ class Together(RayExecutor):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run: trials a second, and (private, shared) MB of each slot."""
+    """One run: trials a second, and MB of each slot: private and shared once it is loaded, and both at the end."""
 
     per_s: float
-    memory: Sequence[tuple[float, float]]
+    memory: Sequence[Sequence[float]]
 
 
 def measured(side: str, overrides: Sequence[str]) -> Measured:
@@ -90,7 +99,7 @@ def measured(side: str, overrides: Sequence[str]) -> Measured:
     num_slots, cpus = SIDES[side]
     heard = Heard()
     with tempfile.TemporaryDirectory(prefix="residue-slots-") as folder:
-        found = product.prepared([*HALVES, *overrides], Path(folder) / "results", Slot(cpus=cpus))
+        found = product.prepared([*GRID, *overrides], Path(folder) / "results", Slot(cpus=cpus))
         product.carried_out(found, Together(num_slots), heard)
         memory = [tuple(json.loads(note.read_text())) for note in Path(folder).glob("memory-*.json")]
     if len(memory) not in (0, num_slots):
@@ -103,11 +112,10 @@ def report(found: dict[str, list[Measured]]) -> Iterator[str]:
     """The table, the ratio, and the machine."""
     rows = []
     for side, rounds in found.items():
-        private, shared = ([slot[at] for one in rounds for slot in one.memory] for at in (0, 1))
-        rows.append(
-            (side, measure.spread([one.per_s for one in rounds]), measure.spread(private), measure.spread(shared))
-        )
-    yield from measure.table(("", "trials a second", "private MB a slot", "shared MB a slot"), rows)
+        memory = [measure.spread([slot[at] for one in rounds for slot in one.memory]) for at in (0, 1, 2)]
+        rows.append((side, measure.spread([one.per_s for one in rounds]), *memory))
+    header = ("", "trials a second", "private MB a slot, loaded", "shared MB, loaded", "private MB at the end")
+    yield from measure.table(header, rows)
     yield ""
     yield f"Ratio of the medians: **{ratio(found):.2f}**; goal: at least {GOAL:g}."
     yield measure.machine()

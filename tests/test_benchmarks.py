@@ -182,7 +182,7 @@ RAY = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.Pyte
     ("main", "arguments", "said"),
     [
         (overhead.main, ["--model", "scripted", "limit=24"], "ms a cell, all in all"),
-        (slots.main, ["--rounds", "1", "model=scripted", "study.arms=[cold]"], "private MB a slot"),
+        (slots.main, ["--rounds", "1", "model=scripted", "study.arms=[cold]"], "private MB a slot, loaded"),
         (startup.main, ["--rounds", "1", "model=scripted", "limit=2"], "first block committed"),
     ],
     ids=["overhead", "slots", "startup"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
 import torch
@@ -123,7 +123,11 @@ class Batched:
 
     def prove(self) -> str:
         """Measure the noise of the smallest shape, which most grids keep to."""
-        self._opened(_rounded(1), layers_of(self.means.prefill((0,))))
+        slots = _rounded(1)
+        if (rows := self._most_rows(slots)) > 1:
+            # Where there is not the memory now, there may be, or for fewer rows, when the first state comes.
+            with suppress(OutOfMemory):
+                self.proof.measure(self.means.new_batch(rows, slots), self.means)
         return self.proof.refusal
 
     def recheck(self) -> str:
