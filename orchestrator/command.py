@@ -17,7 +17,7 @@ from rich.text import Text
 from analysis import warehouse
 from analysis.errors import AnalysisError
 from analysis.terminal import console
-from orchestrator import config, ledger, preview
+from orchestrator import config, doctor, ledger, preview
 from orchestrator.answers import Answers, published
 from orchestrator.config import Composed
 from orchestrator.progress import Progress, one_line
@@ -32,6 +32,7 @@ HELP = """\
   python -m orchestrator                          the default grid: 18 episodes × 6 arms on the embedded model
   python -m orchestrator +grid=census mode=plan   what would run, and why not
   python -m orchestrator model=[a,b] study.arms=[stale,cold] "where=strength == 'imperative'" limit=12
+  python -m orchestrator mode=doctor              kill a run at every step on your machine, and see what is lost
   python -m orchestrator executor.address=auto    on the Ray cluster this machine belongs to
 
 Everything in conf/config.yaml can be said as key=value. The same command again runs only what is missing.
@@ -72,6 +73,8 @@ def _carried_out(given: Sequence[str]) -> int:
     composed = config.load([*known.overrides, *rest], known.config_dir)
     if composed.run.mode == "plan":
         return show_plan(composed)
+    if composed.run.mode == "doctor":
+        return COMPLETE if doctor.examine(composed) else INCOMPLETE
     return run(composed, ["python", "-m", "orchestrator", *given], is_quiet=known.quiet)
 
 

@@ -70,7 +70,7 @@ class RunConfig(Spec):
     executor: ExecutorConfig
     tracking: TrackingConfig
     store: StoreConfig
-    mode: Literal["run", "plan"] = "run"
+    mode: Literal["run", "plan", "doctor"] = "run"
     retry: Literal["none", "error"] = "none"
     isolation: Literal["class", "strict"] = "class"
     decode_once: bool = True

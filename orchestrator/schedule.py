@@ -10,6 +10,7 @@ from orchestrator.backlog import B
 from orchestrator.executors.base import Done, Event, Executor, Failed, Ready
 from orchestrator.listener import Audience, Listener
 from orchestrator.stop import Stop
+from workers import faults
 from workers.block import Job
 
 __all__ = ["Outcome", "Stop", "run"]
@@ -100,6 +101,7 @@ def _tell(audience: Audience, event: Event, model: str | None) -> None:
         case Ready():
             audience.tell(lambda listener: listener.slot_ready(model, event.device, event.load_s))
         case Done():
+            faults.point("receipt")
             audience.tell(lambda listener: listener.block_done(event.receipt))
         case Failed():
             audience.tell(lambda listener: listener.problem(model, event.message))

@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from workers import arms, isolation, record, surfaces
+from workers import arms, faults, isolation, record, surfaces
 from workers.bench import Bench
 from workers.decision import Decision, wanted
 from workers.errors import IsolationError, OutOfMemory, Unsupported
@@ -108,6 +108,7 @@ class CellRunner:
 
     def _run_arm(self, bench: Bench, arm: Arm, trials: tuple[Trial, ...]) -> list[Pending]:
         handle = arm.prepare(bench)
+        faults.point("arm")
         held = layer1(bench, arm, handle) | {"overwritten_tokens": _overwritten(bench.split, handle)}
         failed = dict(isolation.of_state(bench, arm, handle))
         bench.take(handle)

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from workers import faults
 from workers.errors import StoreError
 
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
@@ -27,18 +28,23 @@ def commit(folder: Path, name: str, table: pa.Table) -> bool:
     Raises:
         StoreError: the folder cannot be written.
     """
-    final = folder / f"part-{name}.parquet"
+    final, what = folder / f"part-{name}.parquet", faults.of_commit(folder, table.num_rows)
+    faults.point(f"{what}:asked")
     with _translated(final):
         folder.mkdir(parents=True, exist_ok=True)
         beside = folder / f"part-{name}.{uuid.uuid4().hex}.tmp"
         try:
             # Pages carry checksums; statistics, in the footer, have none, and a flipped bit in them would hide rows.
             pq.write_table(table, beside, compression="zstd", write_page_checksum=True, write_statistics=False)
+            faults.point(f"{what}:torn", torn=beside)
             _sync(beside)
+            faults.point(f"{what}:written")
             is_first = _link(beside, final)
+            faults.point(f"{what}:linked")
             _sync(folder)
         finally:
             beside.unlink(missing_ok=True)
+    faults.point(f"{what}:committed")
     return is_first
 
 

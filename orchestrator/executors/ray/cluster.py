@@ -18,6 +18,7 @@ import orchestrator
 import workers
 from orchestrator.executors.fit import Resources
 from orchestrator.executors.ray.errors import last_line
+from workers import faults
 from workers.errors import ConfigError
 
 OBJECT_STORE_BYTES = 128 * 2**20
@@ -90,7 +91,9 @@ def _connect(address: str | None, cpus: int | None) -> None:
     else:
         if address != "auto":
             _ask(address)
-        code = {"py_modules": [package.__path__[0] for package in (workers, orchestrator)]}
+        code: dict[str, Any] = {"py_modules": [package.__path__[0] for package in (workers, orchestrator)]}
+        if faults.VARIABLE in os.environ:
+            code["env_vars"] = {faults.VARIABLE: os.environ[faults.VARIABLE]}
         ray.init(address, runtime_env=code, **shared)
     # Ray prints an essay on every dead worker into the display, whatever its log level; ours is one line.
     ray._private.worker.print_to_stdstream = lambda *_, **__: None
