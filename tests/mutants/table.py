@@ -25,6 +25,12 @@ SHELF, SHELVES = "workers/engine/shelf/", ENGINE + "shelf/test_prefills.py::"
 BATCH, POOL, GUARD = "workers/engine/batch.py", "workers/engine/pool/", ENGINE + "pool/test_guard.py::"
 DRAFTS = ENGINE + "pool/test_drafts.py::"
 POOLED = ENGINE + "pool/test_batched.py::"
+PARQUET, PARTS, FAULTS = "workers/parquet.py", "tests/workers/test_parquet.py::", "tests/workers/test_faults.py::"
+DOCTOR, DOCTORED = "orchestrator/doctor.py", "tests/flow/test_doctor.py::"
+KILLED_COMMIT = "test_a_process_killed_at_a_step_of_a_commit_leaves_a_whole_part_or_none"
+ZOMBIE = "test_a_zombie_that_commits_while_another_runs_its_block_doubles_nothing"
+FULL_DISK = "test_a_disk_that_is_full_at_a_step_of_a_commit_is_one_line_and_loses_nothing"
+POISON = "test_an_episode_that_kills_its_worker_again_and_again_is_missing_alone"
 
 
 class Mutant(NamedTuple):
@@ -894,5 +900,76 @@ MUTANTS = (
         "token != ids[at]",
         "False",
         (GUARD + "test_a_reply_agrees_with_the_state_that_gave_it_and_no_other_does",),
+    ),
+    # Faults
+    Mutant(
+        "a file that is being written and looks like a part",
+        PARQUET,
+        '.hex}.tmp"',
+        '.hex}.parquet"',
+        (PARTS + "test_what_is_being_written_matches_no_glob_of_a_reader", FAULTS + KILLED_COMMIT),
+    ),
+    Mutant(
+        "the second commit of a name replaces the first",
+        PARQUET,
+        "    except FileExistsError:\n        return False\n",
+        "    except FileExistsError:\n        os.replace(beside, final)\n",
+        (PARTS + "test_committing_twice_is_committing_once_and_the_first_wins", FAULTS + ZOMBIE),
+    ),
+    Mutant(
+        "a full disk: what was half written stays",
+        PARQUET,
+        "beside.unlink(missing_ok=True)",
+        "pass",
+        (FAULTS + FULL_DISK,),
+    ),
+    Mutant(
+        "a full disk: no line for the user",
+        PARQUET,
+        "except OSError as failure:",
+        "except ZeroDivisionError as failure:",
+        (PARTS + "test_a_write_that_fails_is_one_line_and_leaves_nothing",),
+    ),
+    Mutant(
+        "a damaged part is taken for a sound one",
+        "workers/store.py",
+        "    except StoreError:\n        return False\n",
+        "    except StoreError:\n        return True\n",
+        (PARTS + "test_a_damaged_part_is_seen_and_set_aside_whole",),
+    ),
+    Mutant(
+        "a part of other types or names is taken for ours",
+        "workers/store.py",
+        "if not _is_ours(path, schema)",
+        "if False",
+        (PARTS + "test_a_part_with_other_types_or_names_is_not_ours",),
+    ),
+    Mutant(
+        "a block that kills its worker is not halved",
+        BACKLOG,
+        "if block.num_episodes > 1 and losses >= SPLIT_AT:",
+        "if False:",
+        ("tests/orchestrator/test_schedule.py::" + POISON,),
+    ),
+    Mutant(
+        "a second signal that does not end at once",
+        "orchestrator/stop.py",
+        "if self.requests >= 2:",
+        "if False:",
+        ("tests/orchestrator/test_stop.py::test_a_signal_asks_once_and_the_second_ends_at_once",),
+    ),
+    Mutant(
+        "a doctor blind to doubled rows",
+        DOCTOR,
+        "if count > 1:",
+        "if False:",
+        (DOCTORED + "test_a_doubled_a_foreign_and_a_damaged_row_are_seen",),
+    ),
+    Mutant(
+        "a doctor that believes in kills that never happened",
+        DOCTOR,
+        "if not claim.exists():",
+        "if False:",
+        (DOCTORED + "test_a_kill_that_never_happened_is_no_proof",),
     ),
 )
