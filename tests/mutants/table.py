@@ -703,15 +703,15 @@ MUTANTS = (
     Mutant(
         "strict isolation that shares prefills",
         RUNNER,
-        "shelf = None if is_strict else self._shelf(wave)",
-        "shelf = self._shelf(wave)",
+        "shelf = None if is_strict or is_early else self._shelf(wave)",
+        "shelf = None if is_early else self._shelf(wave)",
         (WAVES + "test_strict_isolation_shares_nothing",),
     ),
     Mutant(
         "strict isolation that shares decodes",
         RUNNER,
-        "decode_once=self.decode_once and not is_strict",
-        "decode_once=self.decode_once",
+        "decode_once = self.decode_once and not is_strict and not is_early",
+        "decode_once = self.decode_once and not is_early",
         (
             WAVES + "test_sealed_columns_do_not_depend_on_how_rows_were_computed",
             WAVES + "test_strict_isolation_shares_nothing",
