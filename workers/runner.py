@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from workers import record
 from workers.cell import CellRunner
 from workers.decision import Desk
-from workers.errors import IsolationError
+from workers.errors import IsolationError, OutOfMemory
 from workers.sentinel import Sentinel
 from workers.wave import Laid, laid, waves
 
@@ -80,6 +80,10 @@ class BlockRunner:
             for episode in episodes:
                 rows[episode.at] = [record.distrusted(row, found_wrong) for row in rows[episode.at]]
             return Computed(rows, str(broken))
+        except OutOfMemory:
+            # Whatever is tried next shall find room.
+            self._kept = None
+            raise
         return Computed(rows)
 
     @property
@@ -99,10 +103,12 @@ class BlockRunner:
             IsolationError: something shared or batched is not what it is alone (`batch_differs`, `shelf_differs`).
         """
         is_strict = self.isolation == "strict"
+        # A model whose passes cannot be batched computes one state at a time anyway.
+        is_early = is_early and not is_strict and self.engine.shelf() is not None
         shelf = None if is_strict or is_early else self._shelf(wave)
         decode_once = self.decode_once and not is_strict and not is_early
         # A model whose passes cannot be batched has no shelf, and its replies come one by one and with their times.
-        desk = Desk(self.engine, shelf is not None, decode_once, is_timed=is_strict or not is_early)
+        desk = Desk(self.engine, shelf is not None, decode_once, is_timed=not is_early)
         cells = CellRunner(self.engine, self.study, self.isolation, desk, shelf)
         pending = [(episode, list(cells.run(episode))) for episode in wave]
         desk.drain()

@@ -16,6 +16,7 @@ from workers.bench import Bench
 from workers.block import Block, Work
 from workers.engine import Handle
 from workers.engine.null import NullEngine
+from workers.errors import OutOfMemory
 from workers.runner import BlockRunner, Computed
 from workers.schema import CORE
 from workers.spec import ModelSpec
@@ -81,9 +82,38 @@ def test_an_early_block_is_computed_alone_and_says_no_time_of_its_replies(
     engine = Batched(scripted)
     runner = BlockRunner(engine, STUDY, "class")
     rows = [row for found in runner.run(works[:1], is_early=True).rows for row in found]
-    assert engine.shelves == engine.pools == []
+    assert engine.pools == []
+    assert [shelf.asked for shelf in engine.shelves] == [[]]
     assert {(row["batch"], row["decoded_with"], row["decode_ms"]) for row in rows} == {("alone", None, None)}
     assert {row["batch"] for row in flat(runner.run(works[1:2]))} == {SHAPE}
+
+
+def test_an_early_block_is_as_any_other_where_nothing_is_batched(scripted: ModelSpec, works: list[Work]) -> None:
+    for isolation in ("class", "strict"):
+        found = BlockRunner(NullEngine(scripted), STUDY, isolation).run(works[:1], is_early=True)
+        rows = [row for rows in found.rows for row in rows]
+        assert any(row["decoded_with"] for row in rows) == (isolation == "class")
+        assert all(row["decode_ms"] is not None for row in rows if row["decoded_with"] is None)
+
+
+def test_a_full_device_gives_the_shelf_back(scripted: ModelSpec, works: list[Work]) -> None:
+    full: list[OutOfMemory] = []
+
+    class Full(Batched):
+        def fork(self, handle: Handle) -> Handle:
+            for planted in full:
+                raise planted
+            return super().fork(handle)
+
+    engine = Full(scripted)
+    runner = BlockRunner(engine, STUDY, "class")
+    runner.run(works[:1])
+    full.append(OutOfMemory("planted"))
+    with pytest.raises(OutOfMemory):
+        runner.run(works[1:2])
+    full.clear()
+    runner.run(works[1:2])
+    assert len(engine.shelves) == 2
 
 
 def test_a_reply_from_a_batch_has_no_time_of_its_own(scripted: ModelSpec, works: list[Work]) -> None:
