@@ -41,7 +41,7 @@ SCRIPTS = (
     Script("From the command to the first row", "startup", ("--rounds", "2")),
     Script("Slots and threads", "slots", ("--rounds", "1")),
     Script("Planning", "plan", ("--rounds", "1")),
-    Script("Rewinding a cache", "rewind", ("--lengths", "64,256,512", "--rounds", "3")),
+    Script("Rewinding a cache", "rewind", ("--lengths", "64,256,512", "--rounds", "1")),
 )
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 from analysis import warehouse
 from analysis.errors import AnalysisError
 from analysis.terminal import console
-from orchestrator import config, doctor, ledger, preview
+from orchestrator import config, doctor, ledger, preview, replay
 from orchestrator.answers import Answers, published
 from orchestrator.config import Composed
 from orchestrator.progress import Progress, one_line
@@ -25,6 +25,7 @@ from orchestrator.run import Prepared, Result, carry_out, prepare, why_stale
 from orchestrator.terminal import open_streams, plain, speaking
 from orchestrator.tracking import make_tracker
 from workers.errors import ConfigError, ResidueError
+from workers.store import Store
 
 COMPLETE, FAILED, INCOMPLETE, STOPPED = 0, 1, 3, 130
 
@@ -32,6 +33,7 @@ HELP = """\
   python -m orchestrator                          the default grid: 18 episodes × 6 arms on the embedded model
   python -m orchestrator +grid=census mode=plan   what would run, and why not
   python -m orchestrator model=[a,b] study.arms=[stale,cold] "where=strength == 'imperative'" limit=12
+  python -m orchestrator mode=replay cell=1f3a…   compute one recorded trial once more: is it its row?
   python -m orchestrator mode=doctor              kill a run at every step on your machine, and see what is lost
   python -m orchestrator executor.address=auto    on the Ray cluster this machine belongs to
 
@@ -70,12 +72,33 @@ def _carried_out(given: Sequence[str]) -> int:
     parser.add_argument("--config-dir", type=Path, help="a folder like conf/, searched beside it")
     parser.add_argument("--quiet", action="store_true", help="print problems only")
     known, rest = parser.parse_known_args(given)
-    composed = config.load([*known.overrides, *rest], known.config_dir)
+    composed = config.load([_as_text(word) for word in (*known.overrides, *rest)], known.config_dir)
     if composed.run.mode == "plan":
         return show_plan(composed)
     if composed.run.mode == "doctor":
         return COMPLETE if doctor.examine(composed) else INCOMPLETE
+    if (composed.run.mode == "replay") != (composed.run.cell is not None):
+        raise ConfigError("mode=replay and cell=… go together: the id of a recorded cell, or its beginning")
+    if composed.run.mode == "replay":
+        return replay_cell(composed, known.config_dir)
     return run(composed, ["python", "-m", "orchestrator", *given], is_quiet=known.quiet)
+
+
+def _as_text(word: str) -> str:
+    """An id stays text, also where Hydra would read the number that 12e4 is."""
+    key, _, value = word.partition("=")
+    return f"cell='{value}'" if key == "cell" and value.replace("/", "").isalnum() else word
+
+
+def replay_cell(composed: Composed, config_dir: Path | None) -> int:
+    """Compute one recorded trial once more and say whether it is its row."""
+    assert composed.run.cell is not None
+    store, line = Store(composed.run.store.root), ""
+    for line in replay.replay(
+        store, composed.study.name, composed.run.cell, lambda name: config.load([f"model={name}"], config_dir).models[0]
+    ):
+        print(line)
+    return INCOMPLETE if line == "different" else COMPLETE
 
 
 def show_plan(composed: Composed) -> int:

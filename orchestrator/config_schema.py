@@ -70,7 +70,9 @@ class RunConfig(Spec):
     executor: ExecutorConfig
     tracking: TrackingConfig
     store: StoreConfig
-    mode: Literal["run", "plan", "doctor"] = "run"
+    mode: Literal["run", "plan", "doctor", "replay"] = "run"
+    cell: str | None = None
+    """With `mode=replay`: a cell's id or the beginning of one, `/draw` behind it."""
     retry: Literal["none", "error"] = "none"
     isolation: Literal["class", "strict"] = "class"
     decode_once: bool = True

@@ -58,7 +58,7 @@ def prepare(composed: Composed) -> Prepared:
         ConfigError: the grid asks for something that does not exist.
     """
     store = Store(composed.run.store.root)
-    models = {model.name: _identified(model) for model in composed.models}
+    models = {model.name: identified(model) for model in composed.models}
     laid_out = grid.lay_out(composed, models)
     blocked = {name: model.blocked for name, model in models.items() if model.blocked}
     found = plan.known(laid_out.cells, ledger.records(store, composed.study.name))
@@ -160,7 +160,8 @@ def result(planned: Plan, found: Known, missing: Missing) -> Result:
     return Result(int((is_selected & is_new).sum()), +statuses, +reasons)
 
 
-def _identified(model: ModelSpec) -> ModelIdentity:
+def identified(model: ModelSpec) -> ModelIdentity:
+    """The model's identity on this machine, and why it cannot run here, if it cannot."""
     reason = is_runnable(model.source)
     try:
         weights = content_digest(model.source)

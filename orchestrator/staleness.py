@@ -74,15 +74,16 @@ def _difference(cell: Cell, row: Stored, model_identity: str) -> str:
         if before == after:
             continue
         if name == "model":
-            return f"the model changed: {_changed_keys(json.loads(row.model_identity), json.loads(model_identity))}"
+            return f"the model changed: {changed_keys(json.loads(row.model_identity), json.loads(model_identity))}"
         if name == "episode":
             before_fields, after_fields = json.loads(row.episode), json.loads(cell.episode.text)
-            return f"the episode changed: {_changed_keys(before_fields, after_fields)}"
+            return f"the episode changed: {changed_keys(before_fields, after_fields)}"
         return f"{name} changed: {before} → {after}"
     return "the row was recorded under another id"
 
 
-def _changed_keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """What differs between two accounts, key by key, in one line."""
     keys = [key for key in {**before, **after} if before.get(key) != after.get(key) and key not in _IMPLIED]
     return ", ".join(_change(key, before.get(key), after.get(key)) for key in keys)
 

@@ -52,8 +52,7 @@ class Worker:
             StoreError: the records cannot be written; none of the block's are.
         """
         start = time.perf_counter()
-        computed = self.runner.run(block.works, is_early=block.is_early)
-        rows = [row for work, found in zip(block.works, computed.rows, strict=True) for row in self._rows(work, found)]
+        rows, stop = self.rows(block)
         schema = arrow_schema(self.study.name, self.study.columns)
         committed_at = datetime.now(UTC)
         table = parquet.rows_to_table([row | {"committed_at": committed_at} for row in rows], schema)
@@ -67,8 +66,14 @@ class Worker:
             flips=dict(self.study.judge.tally(rows)) if self._can_judge(rows) else None,
             reasons={row["status"]: row["error"][:300] for row in reversed(rows) if row["status"] != "done"},
             wall_s=time.perf_counter() - start,
-            stop=computed.stop[:300],
+            stop=stop[:300],
         )
+
+    def rows(self, block: Block) -> tuple[list[Row], str]:
+        """A block's rows but for when they were committed, and why the model must not go on; empty where it may."""
+        computed = self.runner.run(block.works, is_early=block.is_early)
+        pairs = zip(block.works, computed.rows, strict=True)
+        return [row for work, found in pairs for row in self._rows(work, found)], computed.stop
 
     def _can_judge(self, rows: list[Row]) -> bool:
         return any(row["arm"] == self.study.reference and row["status"] == "done" for row in rows)

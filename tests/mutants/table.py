@@ -23,6 +23,7 @@ PASSES, PROOFS, GENERATION = "workers/engine/passes.py", "workers/engine/proofs.
 OVERWRITE = "workers/overwrite.py"
 SHELF, SHELVES = "workers/engine/shelf/", ENGINE + "shelf/test_prefills.py::"
 BATCH, POOL, GUARD = "workers/engine/batch.py", "workers/engine/pool/", ENGINE + "pool/test_guard.py::"
+REPLAY = "tests/orchestrator/test_replay.py::"
 DRAFTS = ENGINE + "pool/test_drafts.py::"
 POOLED = ENGINE + "pool/test_batched.py::"
 PARQUET, PARTS, FAULTS = "workers/parquet.py", "tests/workers/test_parquet.py::", "tests/workers/test_faults.py::"
@@ -830,6 +831,27 @@ MUTANTS = (
         'return self.engine.pool(is_batched=True).recheck() if is_due else ""',
         'return ""',
         ("tests/workers/engine/test_planted_batches.py::test_an_error_that_comes_later_is_met_whichever_row_is_wrong",),
+    ),
+    Mutant(
+        "a replay that compares nothing sealed",
+        "orchestrator/replay.py",
+        "if not (column.is_sealed or _is_measure(column)):",
+        "if not _is_measure(column):",
+        (REPLAY + "test_an_altered_observation_is_different",),
+    ),
+    Mutant(
+        "a replay that takes any float for noise",
+        "orchestrator/replay.py",
+        "abs(one - other) <= near)",
+        "True)",
+        (REPLAY + "test_a_float_within_the_noise_is_told_apart_from_one_beyond_it",),
+    ),
+    Mutant(
+        "a replay that believes an altered question",
+        "orchestrator/replay.py",
+        "        if not is_held:",
+        "        if False:",
+        (REPLAY + "test_an_altered_question_is_told_before_anything_is_compared",),
     ),
     Mutant(
         "a reply read along a text: one id too many in the row",
