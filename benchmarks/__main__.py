@@ -35,11 +35,11 @@ class Script:
 SCRIPTS = (
     Script("The default grid beside the per-arm loop", "throughput"),
     Script(
-        "Effects × policies beside the per-arm loop", "throughput", ("--grid", "effects", "--sample", "8", "limit=640")
+        "Effects × policies beside the per-arm loop", "throughput", ("--grid", "effects", "--sample", "4", "limit=320")
     ),
     Script("Orchestration", "overhead", ("limit=480",)),
-    Script("From the command to the first row", "startup", ("--rounds", "2")),
-    Script("Slots and threads", "slots", ("--rounds", "1")),
+    Script("From the command to the first row", "startup", ("--rounds", "1")),
+    Script("Slots and threads", "slots", ("--rounds", "1", "limit=640", "block_episodes=40")),
     Script("Planning", "plan", ("--rounds", "1")),
     Script("Rewinding a cache", "rewind", ("--lengths", "64,256,512", "--rounds", "1")),
 )
