@@ -44,7 +44,7 @@ class Weighed(Worker):
         """The block."""
         receipt = super().run(block)
         if PAGES.exists():
-            note = self.store.root.parent / f"memory-{os.getpid()}.json"
+            note = Path(self.job.store).parent / f"memory-{os.getpid()}.json"
             note.write_text(json.dumps([*self._loaded, *_pages()]))
         return receipt
 

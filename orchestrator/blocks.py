@@ -7,7 +7,7 @@ block it prefills for all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -69,10 +69,10 @@ class Queue:
         cuts = np.unique(np.where(is_nearer, behind - 1, behind)).tolist()
         return [Range(self, start, stop) for start, stop in pairwise(cuts)]
 
-    def work(self, number: int) -> Work:
-        """One work, with its episode's texts."""
+    def work(self, number: int, within: slice = slice(None)) -> Work:
+        """One work, with its episode's texts; of its trials those `within`."""
         plan, cells = self.plan, self.plan.cells
-        trials = self.trials[self.edges[number] : self.edges[number + 1]]
+        trials = self.trials[self.edges[number] : self.edges[number + 1]][within]
         at = plan.cell_of(trials)
         draws, generations = (trials - plan.first[at]).tolist(), plan.generation[trials].tolist()
         episode = int(cells.rows.episode[at[0]])
@@ -87,17 +87,23 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A block before it is submitted: works of a queue, from `start` up to `stop`; `is_early` as in `Block`."""
+    """A block before it is submitted: works of a queue, from `start` up to `stop`; `is_early` as in `Block`.
+
+    Attributes:
+        share: of the queue's trials the first and the one behind the last, where not all of the works' are in it.
+    """
 
     queue: Queue
     start: int
     stop: int
     is_early: bool = False
+    share: tuple[int, int] | None = None
 
     @property
     def num_trials(self) -> int:
         """Trials to record."""
-        return int(self.queue.edges[self.stop] - self.queue.edges[self.start])
+        first, last = self._ends
+        return last - first
 
     @property
     def num_episodes(self) -> int:
@@ -107,17 +113,30 @@ class Range:
     @property
     def trials(self) -> Ints:
         """The numbers of its trials in the plan."""
-        return self.queue.trials[self.queue.edges[self.start] : self.queue.edges[self.stop]]
+        return self.queue.trials[slice(*self._ends)]
 
     def halves(self) -> tuple[Range, Range]:
-        """Two smaller ones; only for one of more than one work."""
-        middle = (self.start + self.stop) // 2
-        return Range(self.queue, self.start, middle), Range(self.queue, middle, self.stop)
+        """Two smaller ones, equal in trials, so that one of them is found in as few steps as can be."""
+        first, last = self._ends
+        middle = (first + last) // 2
+        return self._cut(first, middle), self._cut(middle, last)
 
-    def made(self) -> Block:
-        """The block as a worker takes it."""
-        works = tuple(self.queue.work(number) for number in range(self.start, self.stop))
-        return Block(self.queue.model, works, self.is_early)
+    def made(self, attempt: int = 1) -> Block:
+        """The block as a worker takes it, the so many-th time."""
+        first, last = self._ends
+        edges = self.queue.edges[self.start : self.stop].tolist()
+        within = (slice(max(0, first - edge), last - edge) for edge in edges)
+        works = tuple(self.queue.work(self.start + at, some) for at, some in enumerate(within))
+        return Block(self.queue.model, works, self.is_early, attempt)
+
+    def _cut(self, first: int, last: int) -> Range:
+        edges = self.queue.edges
+        start, stop = np.searchsorted(edges, first, side="right") - 1, np.searchsorted(edges, last)
+        return replace(self, start=int(start), stop=int(stop), share=(first, last))
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        return self.share or (int(self.queue.edges[self.start]), int(self.queue.edges[self.stop]))
 
 
 def begun_early(blocks: list[Range]) -> list[Range]:

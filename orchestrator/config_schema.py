@@ -79,6 +79,8 @@ class RunConfig(Spec):
     kv_budget_mb: Annotated[int, Field(ge=1)] = 1024
     block_episodes: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Nothing: as many as make blocks that are worth a worker's while."""
+    hang_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = 3600
+    """A worker of which nothing is heard for so long is taken for hung; nothing: never."""
     where: str | dict[str, Any] | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
     only: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from orchestrator.executors.starting import Starting
 from orchestrator.grid import Excluded, ModelIdentity, Unplanned
 from orchestrator.listener import Audience, Listener, Start
 from orchestrator.plan import Known, Plan, State
-from orchestrator.schedule import Stop, run
+from orchestrator.schedule import Stop, Terms, run
 from workers.block import Job
 from workers.errors import ModelError
 from workers.sources import content_digest, is_runnable
@@ -126,7 +126,7 @@ def carry_out(prepared: Prepared, run_id: str, command: Sequence[str], listeners
             Audience(listeners).tell(lambda listener: listener.started(start))
             cut = {name: _cut(composed, queue, executor, jobs[name]) for name, queue in queues.items()}
             with Stop() as stop:
-                outcome = run(cut, jobs, executor, listeners, stop)
+                outcome = run(cut, jobs, executor, listeners, stop, Terms(composed.run.hang_s))
         missing, stopped = blocks.missing(outcome.missing), outcome.stopped
         ledger.write_missing(store, run_id, sequence, planned, missing)
     found = plan.known(planned.cells, ledger.records(store, composed.study.name))

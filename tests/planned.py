@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from orchestrator.blocks import queues
 from orchestrator.cells import Cells
 from orchestrator.ids import Ids
 from orchestrator.plan import Plan, Records, known, plan
-from workers.block import Block
+from workers.block import Block, Trial, Work
 
 Row = tuple[str, int, str, int]
 """(cell_id, draw, status, generation)."""
@@ -34,3 +35,15 @@ def blocks(entries: Plan, block_episodes: int) -> dict[str, list[Block]]:
     return {
         model: [block.made() for block in queue.by_episodes(block_episodes)] for model, queue in queues(entries).items()
     }
+
+
+def halves(block: Block) -> tuple[Block, Block]:
+    """Two blocks, equal in trials, an episode torn where it stands in the middle."""
+    asked = [(work, trial) for work in block.works for trial in work.trials]
+    middle = len(asked) // 2
+
+    def made(part: list[tuple[Work, Trial]]) -> Block:
+        works = [replace(work, trials=tuple(t for w, t in part if w is work)) for work in block.works]
+        return replace(block, works=tuple(work for work in works if work.trials))
+
+    return made(asked[:middle]), made(asked[middle:])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -54,11 +54,13 @@ class Block:
     Attributes:
         is_early: somebody waits for its rows: they are computed alone, which for few takes half as long as to share and
             to repeat.
+        attempt: the so many-th time that its trials are tried.
     """
 
     model: str
     works: tuple[Work, ...]
     is_early: bool = False
+    attempt: int = 1
 
     @property
     def name(self) -> str:
@@ -70,11 +72,6 @@ class Block:
     def num_trials(self) -> int:
         """Trials to record."""
         return sum(len(work.trials) for work in self.works)
-
-    def halves(self) -> tuple[Block, Block]:
-        """Two smaller blocks of whole episodes; only for a block of more than one episode."""
-        middle = len(self.works) // 2
-        return Block(self.model, self.works[:middle]), Block(self.model, self.works[middle:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +93,14 @@ class Job:
     """Whether states of equal bytes that are asked the same are decoded once."""
     slots_per_node: int = 1
     """How many slots of the model a machine may hold at once."""
+    size: int = 1
+    """The slot, as a multiple of what the model's file asks for."""
+
+    def sized(self, size: int) -> Job:
+        """The same in a slot so many times as large."""
+        if size == self.size:
+            return self
+        return replace(self, model=self.model.model_copy(update={"device": self.model.device.times(size)}), size=size)
 
     @property
     def weights(self) -> Literal["packed", "mapped"]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from workers import arms, faults, isolation, record, surfaces
 from workers.bench import Bench
 from workers.decision import Decision, wanted
-from workers.errors import IsolationError, OutOfMemory, Unsupported
+from workers.errors import IsolationError, Unsupported, raise_if_full
 
 if TYPE_CHECKING:
     from workers.arms import Arm
@@ -41,9 +41,8 @@ class Pending:
             return self.row
         try:
             return self.decision.finished(self.row)
-        except OutOfMemory:
-            raise
         except Exception as bug:
+            raise_if_full(bug)
             return record.failed("error", bug)
 
 
@@ -69,9 +68,8 @@ class CellRunner:
         """
         try:
             bench = self._bench(episode)
-        except OutOfMemory:
-            raise
         except Exception as fault:
+            raise_if_full(fault)
             yield from [Pending(record.refused(fault))] * len(episode.work.trials)
             return
         for arm, trials in self._treated(episode):
@@ -96,13 +94,12 @@ class CellRunner:
     def _guarded(self, bench: Bench, arm: Arm, trials: tuple[Trial, ...]) -> list[Pending]:
         try:
             return self._run_arm(bench, arm, trials)
-        except OutOfMemory:
-            raise
         except Unsupported as lack:
             row = record.failed("unsupported", lack) | {"layer1": "unsupported", "parent_intact": bench.is_intact()}
         except IsolationError as broken:
             row = record.invalid({broken.check: broken.message, **dict(isolation.of_parents(bench))})
         except Exception as bug:
+            raise_if_full(bug)
             row = record.failed("error", bug)
         return [Pending(row)] * len(trials)
 

@@ -70,6 +70,29 @@ class IsolationError(Exception):
         self.check, self.message = check, message
 
 
+_FULL = (
+    "allocate memory",
+    "bad_alloc",
+    "could not create a primitive",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+)
+"""What torch's allocators, oneDNN and cuBLAS say of a full host or device, in errors without a class of their own."""
+
+
+def raise_if_full(error: Exception) -> None:
+    """Tell a full device, or host, from what is wrong with a trial; to be asked wherever any error becomes a row.
+
+    Raises:
+        OutOfMemory: that is what the error says, whoever raised it and in whatever class.
+    """
+    if isinstance(error, OutOfMemory):
+        raise error
+    is_named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    if is_named or any(words in str(error) for words in _FULL):
+        raise OutOfMemory(str(error)) from error
+
+
 def nearest(name: object, known: Iterable[object]) -> str:
     """Words that help after a misspelling: `, did you mean 'x'?`, or the list of what exists."""
     names = sorted({str(option) for option in known})

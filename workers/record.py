@@ -51,6 +51,7 @@ def failed(status: str, error: Exception, check: str = "") -> Row:
         "failed_checks": check,
         "error": f"{type(error).__name__}: {line}" if is_bug else line,
         "traceback": "".join(traceback.format_exception(error)) if is_bug else None,
+        **({"failure": "bug"} if is_bug else {}),
     }
 
 

@@ -12,7 +12,7 @@ from workers.bench import Bench
 from workers.cell import layer1
 from workers.decision import wanted
 from workers.engine.base import ALONE, Decoded
-from workers.errors import OutOfMemory
+from workers.errors import raise_if_full
 
 if TYPE_CHECKING:
     from workers.block import Row, Trial
@@ -122,9 +122,8 @@ class Sentinel:
         for suspect in group:
             try:
                 yield suspect, self._difference(bench, suspect)
-            except OutOfMemory:
-                raise
             except Exception as fault:
+                raise_if_full(fault)
                 yield suspect, f"{type(fault).__name__}: {fault}"
 
     def _difference(self, bench: Bench, suspect: Suspect) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import date
 from typing import Annotated, Any, Literal, Self
 
@@ -76,6 +77,13 @@ class Device(Spec):
     def num_cpus(self) -> float:
         """CPUs of a slot; 1 where nobody has shared them out."""
         return 1 if self.cpus is None else self.cpus
+
+    def times(self, size: int) -> Device:
+        """So many times as large: in GPUs where it takes any, else in CPUs."""
+        if not self.gpus:
+            return self.model_copy(update={"cpus": self.num_cpus * size})
+        gpus = self.gpus * size
+        return self.model_copy(update={"gpus": gpus if gpus <= 1 else float(math.ceil(gpus))})
 
     @field_validator("cpus", "gpus")
     @classmethod

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from workers import arms, surfaces
 from workers.arms.base import class_of
-from workers.errors import OutOfMemory, Unsupported
+from workers.errors import Unsupported, raise_if_full
 from workers.split import Split, split
 
 if TYPE_CHECKING:
@@ -70,9 +70,8 @@ def laid(engine: Engine, at: int, work: Work) -> Laid | Exception:
     try:
         parts = split(engine, work.episode)
         engine.check_span(len(parts.committed_ids), _longest(parts, work))
-    except OutOfMemory:
-        raise
     except Exception as fault:
+        raise_if_full(fault)
         return fault
     return Laid(at, work, parts)
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import socket
+import gc
 import time
 from collections import Counter
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from workers import engine, parquet, studies
-from workers.block import Block, Job, Receipt, Row, Work
-from workers.runner import BlockRunner
-from workers.schema import arrow_schema
-from workers.store import Store
+from workers import engine, rows, studies
+from workers.block import Block, Job, Receipt, Row
+from workers.errors import OutOfMemory, raise_if_full
+from workers.runner import BlockRunner, Computed
 
 if TYPE_CHECKING:
     from workers.engine import Facts
+
+RUNGS = ("", "fewer at a time", "one at a time")
+"""What is tried where the device is too small: the pool has taken fewer rows after the first failure (DESIGN §4.7)."""
 
 
 class Worker:
@@ -28,7 +29,6 @@ class Worker:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.study = studies.get(job.study)
-        self.store = Store(job.store)
         self.engine = engine.load(job.model, num_threads=job.num_threads, weights=job.weights)
         self._alone = ""
         if job.isolation == "class" and self.engine.shelf() is not None:
@@ -50,67 +50,53 @@ class Worker:
 
         Raises:
             StoreError: the records cannot be written; none of the block's are.
+            OutOfMemory: nor can they be computed, one state at a time.
         """
         start = time.perf_counter()
-        rows, stop = self.rows(block)
-        schema = arrow_schema(self.study.name, self.study.columns)
-        committed_at = datetime.now(UTC)
-        table = parquet.rows_to_table([row | {"committed_at": committed_at} for row in rows], schema)
-        is_first = parquet.commit(self.store.trials(self.study.name), block.name, table)
+        found, stop = self.rows(block)
+        is_first = rows.commit(self.job, block, found)
         return Receipt(
             block=block.name,
             model=block.model,
-            num_trials=len(rows),
+            num_trials=len(found),
             is_first=is_first,
-            statuses=dict(Counter(row["status"] for row in rows)),
-            flips=dict(self.study.judge.tally(rows)) if self._can_judge(rows) else None,
-            reasons={row["status"]: row["error"][:300] for row in reversed(rows) if row["status"] != "done"},
+            statuses=dict(Counter(row["status"] for row in found)),
+            flips=dict(self.study.judge.tally(found)) if self._can_judge(found) else None,
+            reasons={row["status"]: row["error"][:300] for row in reversed(found) if row["status"] != "done"},
             wall_s=time.perf_counter() - start,
             stop=stop[:300],
         )
 
     def rows(self, block: Block) -> tuple[list[Row], str]:
-        """A block's rows but for when they were committed, and why the model must not go on; empty where it may."""
-        computed = self.runner.run(block.works, is_early=block.is_early)
-        pairs = zip(block.works, computed.rows, strict=True)
-        return [row for work, found in pairs for row in self._rows(work, found)], computed.stop
+        """A block's rows but for when they were committed, and why the model must not go on; empty where it may.
+
+        Raises:
+            OutOfMemory: as for `run`.
+        """
+        rung, computed = self._climbed(block)
+        if self.job.size > 1:
+            rung = ", ".join(filter(None, [f"a slot of {self.job.size} times the size", rung]))
+        found = [[row | {"rung": rung} for row in rows] for rows in computed.rows]
+        return rows.of_block(self.job, block, found, self.facts), computed.stop
+
+    def _climbed(self, block: Block) -> tuple[str, Computed]:
+        """The block's rows from the first rung on which there was memory for them, and the rung."""
+        for rung in RUNGS:
+            try:
+                return rung, self._computed(block, is_early=block.is_early or rung == RUNGS[-1])
+            except OutOfMemory:
+                if rung == RUNGS[-1]:
+                    raise
+            # What the failed try held is reachable through its traceback until here.
+            gc.collect()
+        raise AssertionError("the last rung returns or raises")
+
+    def _computed(self, block: Block, *, is_early: bool) -> Computed:
+        try:
+            return self.runner.run(block.works, is_early=is_early)
+        except Exception as error:
+            raise_if_full(error)
+            raise
 
     def _can_judge(self, rows: list[Row]) -> bool:
         return any(row["arm"] == self.study.reference and row["status"] == "done" for row in rows)
-
-    def _rows(self, work: Work, found: list[Row]) -> list[Row]:
-        shared = self._shared_columns() | {
-            "episode_id": work.episode_id,
-            "episode": work.episode.text,
-            **work.episode.axes,
-        }
-        return [
-            shared
-            | {
-                "cell_id": trial.cell_id,
-                "draw": trial.draw,
-                "arm": trial.arm,
-                "identity": trial.identity.text,
-                "generation": trial.generation,
-                "temperature": trial.decode.temperature,
-            }
-            | row
-            for trial, row in zip(work.trials, found, strict=True)
-        ]
-
-    def _shared_columns(self) -> Row:
-        job, facts = self.job, self.engine.facts
-        return {
-            "study": job.study,
-            "model": job.model.name,
-            "model_identity": job.model_identity,
-            "template_sha256": facts.template_sha256,
-            "cache_family": facts.cache,
-            "window_tokens": facts.window_tokens,
-            "isolation": job.isolation,
-            "kernels": facts.kernels,
-            "versions": facts.versions,
-            "device": facts.device,
-            "host": socket.gethostname(),
-            "run_id": job.run_id,
-        }

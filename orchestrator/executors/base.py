@@ -19,20 +19,27 @@ class FailureClass(StrEnum):
     STORE = "store"
     """The records cannot be written; stop."""
     LOST = "lost"
-    """The worker died or its node went away; the block may be given to another."""
+    """The worker died; the block may be given to another."""
+    PREEMPTED = "preempted"
+    """The worker's machine went away, or cannot be reached."""
+    MEMORY = "memory"
+    """The slot is too small for what was asked, one state at a time."""
+    HUNG = "hung"
+    """Nothing was heard of the worker for longer than is allowed."""
     UNPLACED = "unplaced"
     """No machine took the slot, because what was free has gone meanwhile; nothing is wrong with it."""
     BUG = "bug"
-    """An exception of ours; the message carries the traceback's last line."""
+    """An exception of ours, or of a device; the message carries the traceback's last line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The slot has loaded its model."""
+    """The slot has loaded its model. `place`: the machine and the GPUs, such that two slots of one place share both."""
 
     slot: int
     device: str
     load_s: float
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,7 @@ class Failed:
     failure: FailureClass
     message: str
     blocks: tuple[Block, ...]
+    traceback: str = ""
 
 
 Event = Ready | Done | Failed

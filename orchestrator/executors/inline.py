@@ -9,13 +9,13 @@ from orchestrator.executors.base import Done, Event, Failed, FailureClass, Ready
 from orchestrator.executors.fit import Resources
 from orchestrator.executors.share import Share, num_cores, share
 from workers.block import Block, Job
-from workers.errors import ModelError, StoreError
+from workers.errors import ModelError, OutOfMemory, StoreError
 from workers.spec import Device
 from workers.worker import Worker
 
 
 class InlineExecutor:
-    """Runs in `wait`, in the caller's thread. What is not a failure of model or store is raised, not reported."""
+    """Runs in `wait`, in the caller's thread. What is no failure of model, memory or store is raised, not reported."""
 
     def __init__(self, worker: type[Worker] = Worker) -> None:
         self._worker_class = worker
@@ -33,13 +33,13 @@ class InlineExecutor:
         """This machine, and whatever GPUs the model asks for."""
         return share(device, [Resources(num_cores(), device.gpus)], most_slots=1)
 
-    def room(self, job: Job) -> int:  # noqa: ARG002
+    def room(self, job: Job) -> int:
         """1 while no slot is open."""
-        return int(self._job is None)
+        return int(self._job is None and job.size == 1)
 
-    def capacity(self, job: Job) -> int:  # noqa: ARG002
-        """1: a model that needs more than this machine has says so when it is loaded."""
-        return 1
+    def capacity(self, job: Job) -> int:
+        """1: a model that needs more than this machine has says so when it is loaded. There is no larger slot."""
+        return int(job.size == 1)
 
     def open(self, job: Job) -> int:
         """Take the job; the model is loaded in the next `wait`."""
@@ -64,6 +64,8 @@ class InlineExecutor:
             return [self._failed(FailureClass.MODEL, error)]
         except StoreError as error:
             return [self._failed(FailureClass.STORE, error)]
+        except OutOfMemory as error:
+            return [self._failed(FailureClass.MEMORY, error)]
         time.sleep(timeout_s)
         return []
 
@@ -85,4 +87,4 @@ class InlineExecutor:
     def _failed(self, failure: FailureClass, error: Exception) -> Failed:
         blocks = tuple(self._blocks)
         self.shutdown()
-        return Failed(self._slot, failure, str(error), blocks)
+        return Failed(self._slot, failure, " ".join(str(error).split()) or type(error).__name__, blocks)

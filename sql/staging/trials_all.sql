@@ -11,7 +11,10 @@ later as (
         cast(null as varchar) as blocked_by,
         cast(null as varchar) as gate_log,
         cast(null as bigint) as carrier_tokens,
-        cast(null as bigint) as overwritten_tokens
+        cast(null as bigint) as overwritten_tokens,
+        cast(null as varchar) as failure,
+        cast(null as bigint) as attempts,
+        cast(null as varchar) as rung
     where false
 ),
 

@@ -31,7 +31,9 @@ DOCTOR, DOCTORED = "orchestrator/doctor.py", "tests/flow/test_doctor.py::"
 KILLED_COMMIT = "test_a_process_killed_at_a_step_of_a_commit_leaves_a_whole_part_or_none"
 ZOMBIE = "test_a_zombie_that_commits_while_another_runs_its_block_doubles_nothing"
 FULL_DISK = "test_a_disk_that_is_full_at_a_step_of_a_commit_is_one_line_and_loses_nothing"
-POISON = "test_an_episode_that_kills_its_worker_again_and_again_is_missing_alone"
+FAILURES, ALLOCATION = "tests/orchestrator/test_failures.py::", "orchestrator/allocation.py"
+RAY = "tests/orchestrator/executors/test_ray.py::"
+POISON = "test_a_poison_cell_is_found_alone_in_logarithmic_attempts_and_the_rest_is_recorded"
 
 
 class Mutant(NamedTuple):
@@ -969,9 +971,70 @@ MUTANTS = (
     Mutant(
         "a block that kills its worker is not halved",
         BACKLOG,
-        "if block.num_episodes > 1 and losses >= SPLIT_AT:",
+        "if is_enough and block.num_trials > 1:",
         "if False:",
-        ("tests/orchestrator/test_schedule.py::" + POISON,),
+        (FAILURES + POISON,),
+    ),
+    Mutant(
+        "failures of all classes are counted together",
+        "orchestrator/history.py",
+        "return self.counts.get(failure, 0) >= ",
+        "return sum(self.counts.values()) >= ",
+        (FAILURES + "test_budgets_of_the_classes_are_separate",),
+    ),
+    Mutant(
+        "a retry where it failed",
+        ALLOCATION,
+        "is_doubtful = slot.place in cordoned or slot.place == history.place",
+        "is_doubtful = slot.place in cordoned",
+        (FAILURES + "test_the_first_retry_goes_elsewhere",),
+    ),
+    Mutant(
+        "a device that fails what others finish goes on",
+        ALLOCATION,
+        "is_doubtful = slot.place in cordoned or slot.place == history.place",
+        "is_doubtful = slot.place == history.place",
+        (FAILURES + "test_a_device_that_fails_what_others_finish_is_cordoned_and_reported",),
+    ),
+    Mutant(
+        "a device is cordoned for a loss now and then",
+        "orchestrator/places.py",
+        "        self._doubts.pop(place, None)\n        self._trusted_at[place] = self._num_falls\n",
+        "",
+        (
+            FAILURES
+            + "test_a_device_is_not_cordoned_for_blocks_that_fail_everywhere_nor_for_losses_between_blocks_done",
+        ),
+    ),
+    Mutant(
+        "a worker that hangs is waited for",
+        "orchestrator/schedule.py",
+        "if self._hang_s is not None and now_s - self._heard[slot][1] > self._hang_s:",
+        "if False:",
+        (FAILURES + "test_a_worker_that_hangs_is_closed_and_its_block_goes_to_another",),
+    ),
+    Mutant(
+        "a lost machine counts as a lost worker",
+        "orchestrator/executors/ray/errors.py",
+        "return FailureClass.PREEMPTED if is_gone else FailureClass.LOST",
+        "return FailureClass.LOST",
+        (RAY + "test_a_machine_that_joins_is_used_and_one_that_leaves_is_done_without",),
+    ),
+    Mutant(
+        "a full device is taken for a broken trial",
+        "workers/errors.py",
+        "    if is_named or any(words in str(error) for words in _FULL):",
+        "    if False:",
+        (
+            "tests/workers/test_memory.py::test_whatever_memory_is_left_rows_are_those_of_plenty_or_it_is_said_to_be_too_little",
+        ),
+    ),
+    Mutant(
+        "no larger slot is asked for",
+        "orchestrator/history.py",
+        "if fall.failure is FailureClass.MEMORY and self.needs < most:",
+        "if False:",
+        (FAILURES + "test_what_needs_more_memory_gets_a_larger_slot_and_the_rest_keeps_its_own",),
     ),
     Mutant(
         "a second signal that does not end at once",

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from orchestrator.allocation import Outcome
 from orchestrator.executors import fit
 from orchestrator.executors.base import Done, Event, Failed, FailureClass, Ready
 from orchestrator.executors.fit import Resources
 from orchestrator.executors.share import Share, share
+from tests.planned import halves
 from workers.block import Block, Job, Receipt, Trial, Work
 from workers.episode import Episode, Message
 from workers.identity import Identity
+from workers.quarantine import Grounds
 from workers.spec import Device, ModelSpec, ScriptedSource
 
 IN_FLIGHT = 2
@@ -62,16 +65,12 @@ class Whole:
     def num_trials(self) -> int:
         return self.block.num_trials
 
-    @property
-    def num_episodes(self) -> int:
-        return len(self.block.works)
-
     def halves(self) -> tuple[Whole, Whole]:
-        first, second = self.block.halves()
+        first, second = halves(self.block)
         return Whole(first), Whole(second)
 
-    def made(self) -> Block:
-        return self.block
+    def made(self, attempt: int = 1) -> Block:
+        return replace(self.block, attempt=attempt)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Whole) and self.block.name == other.block.name
@@ -126,6 +125,10 @@ class Simulated:
     Attributes:
         log: what it was asked and what happened, in order, such as `open a`, `run a/0/0`, `close a`.
         committed: episode → how often it was committed.
+        recorded: (cell_id, draw) → how often it was committed.
+        quarantined: (cell_id, draw) → why it was given up.
+        place_fate: (machine, block or None for the load) → how a slot there fails, if it does.
+        takes_s: how long a block takes; for ever, where it hangs.
         stop: model → what its receipts say, once a block of it is done.
         before_wait: called before each wait, with this executor; scenarios act there.
     """
@@ -138,8 +141,13 @@ class Simulated:
         self.now = 0.0
         self.log: list[str] = []
         self.committed: Counter[str] = Counter()
+        self.recorded: Counter[tuple[str, int]] = Counter()
+        self.place_fate: Callable[[int, Block | None], FailureClass | None] = lambda *_: None
+        self.tried: list[tuple[int, Block]] = []
         self.num_asked: Counter[str] = Counter()
         self.before_wait: Callable[[Simulated], None] = lambda _: None
+        self.quarantined: dict[tuple[str, int], Grounds] = {}
+        self.takes_s: Callable[[Block], float] = lambda block: float(len(block.works))
         self.stop: dict[str, str] = {}
         self.is_shut = False
         self.slots: dict[int, SimulatedSlot] = {}
@@ -193,8 +201,9 @@ class Simulated:
 
     def wait(self, timeout_s: float) -> list[Event]:
         self.num_asked["wait"] += 1
+        assert self.num_asked["wait"] < 100_000, "nothing happens any more, and the run is not over"
         self.before_wait(self)
-        while self._pending:
+        while self._pending and self._pending[0][0] < math.inf:
             at, _, number, failure = heapq.heappop(self._pending)
             if number not in self.slots:
                 continue
@@ -211,6 +220,13 @@ class Simulated:
         for slot in list(self.slots):
             self._free(slot)
 
+    def give_up(self, job: Job, block: Block, grounds: Grounds) -> Receipt:
+        """What a schedule does with a trial whose failures are enough."""
+        for trial in trials([block]):
+            assert trial not in self.quarantined, "given up twice"
+            self.quarantined[trial] = grounds
+        return Receipt(block.name, block.model, block.num_trials, True, {"error": block.num_trials}, None, {}, 0.0)
+
     def add_machine(self, machine: Resources) -> None:
         """A machine joins."""
         self.machines.append(machine)
@@ -226,10 +242,13 @@ class Simulated:
     def _run(self, number: int) -> None:
         block = self.slots[number].blocks[0]
         self.log.append(f"run {' '.join(episodes(block))}")
-        self._begin(number, float(len(block.works)), block)
+        self._begin(number, self.takes_s(block), block)
 
     def _begin(self, number: int, takes_s: float, block: Block | None) -> None:
-        failure = self.fate(self.slots[number].job.model.name, block)
+        slot = self.slots[number]
+        failure = self.fate(slot.job.model.name, block) or self.place_fate(slot.machine, block)
+        if block is not None:
+            self.tried.append((slot.machine, block))
         heapq.heappush(self._pending, (self.now + takes_s, number, number, failure))
 
     def _happen(self, number: int, failure: FailureClass | None) -> Event:
@@ -242,9 +261,10 @@ class Simulated:
             slot.is_loaded = True
             if slot.blocks:
                 self._run(number)
-            return Ready(number, "none", self.load_s)
+            return Ready(number, "none", self.load_s, f"machine {slot.machine}")
         block = slot.blocks.popleft()
         self.committed.update(episodes(block))
+        self.recorded.update(trials([block]))
         if slot.blocks:
             self._run(number)
         seconds, stop = float(len(block.works)), self.stop.get(block.model, "")

@@ -15,6 +15,7 @@ from orchestrator.blocks import (
     MOST_IN_BLOCK,
     MOST_TRIALS,
     Queue,
+    Range,
     begun_early,
     missing,
     num_blocks,
@@ -23,6 +24,7 @@ from orchestrator.blocks import (
 from orchestrator.plan import State
 from tests.orchestrator.unions import laid_out
 from tests.planned import planned
+from workers.block import Trial
 from workers.episode import Episode
 
 TRIALS, SLOTS = st.integers(1, 2_000_000), st.integers(1, 2000)
@@ -93,13 +95,23 @@ def test_a_work_has_the_draws_of_an_arm_together(queue: Queue) -> None:
         assert len([1 for one, other in pairwise(cells) if one != other]) == len(set(cells)) - 1
 
 
-def test_halves_share_a_block_and_are_made_into_its_works(queue: Queue) -> None:
-    (whole, *_) = queue.by_episodes(5)
-    first, second = whole.halves()
-    assert first.num_trials + second.num_trials == whole.num_trials
-    assert first.num_episodes + second.num_episodes == whole.num_episodes == 5
-    assert first.made().works + second.made().works == whole.made().works
-    assert whole.made().num_trials == whole.num_trials
+def asked(block: Range) -> list[tuple[str, Trial]]:
+    return [(work.episode_id, trial) for work in block.made().works for trial in work.trials]
+
+
+@given(size=st.integers(1, 9), turns=st.lists(st.booleans(), max_size=8))
+def test_halves_share_a_block_in_equal_parts_down_to_the_trial(queue: Queue, size: int, turns: list[bool]) -> None:
+    block = queue.by_episodes(size)[1]
+    assert block.made().num_trials == block.num_trials
+    for turn in turns:
+        if block.num_trials == 1:
+            return
+        first, second = block.halves()
+        assert asked(first) + asked(second) == asked(block)
+        assert [*first.trials, *second.trials] == [*block.trials]
+        assert abs(first.num_trials - second.num_trials) <= 1
+        assert (first.made().num_trials, len(first.made().works)) == (first.num_trials, first.num_episodes)
+        block = second if turn else first
 
 
 def test_what_is_given_up_is_missing_trial_by_trial_with_its_reason(queue: Queue) -> None:

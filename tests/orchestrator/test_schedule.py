@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 from orchestrator.allocation import PATIENCE_S
 from orchestrator.executors.base import FailureClass
 from orchestrator.executors.fit import Resources
-from orchestrator.schedule import Stop, run
+from orchestrator.schedule import Stop, Terms, run
 from tests.orchestrator.simulated import (
     Ended,
     Simulated,
     ended,
     episodes,
-    make_block,
     make_blocks,
     make_job,
     trials,
@@ -30,6 +29,7 @@ from workers.block import Block, Job
 from workers.errors import StoreError
 
 LOST, BUG, MODEL, STORE, UNPLACED = (FailureClass[n] for n in ("LOST", "BUG", "MODEL", "STORE", "UNPLACED"))
+MEMORY, PREEMPTED = FailureClass.MEMORY, FailureClass.PREEMPTED
 ONE = Resources(1, 0)
 Blocks = Mapping[str, Sequence[Block]]
 
@@ -47,10 +47,13 @@ class Told:
         return [entry[1:] for entry in self.log if entry[0] == name]
 
 
-def play(blocks: Blocks, sim: Simulated, *listeners: Any, stop: Stop | None = None, **jobs: Job) -> Ended:
+def play(
+    blocks: Blocks, sim: Simulated, *listeners: Any, stop: Stop | None = None, hang_s: float | None = None, **jobs: Job
+) -> Ended:
     """Run on the simulation; a model without a job of its own needs one CPU."""
     known = {model: jobs.get(model, make_job(model)) for model in blocks}
-    outcome = run(unmade(blocks), known, sim, listeners, stop or Stop(), clock=lambda: sim.now)
+    terms = Terms(hang_s=hang_s, give_up=sim.give_up, clock=lambda: sim.now)
+    outcome = run(unmade(blocks), known, sim, listeners, stop or Stop(), terms)
     assert sim.slots == {}, "a slot was left open"
     return ended(outcome)
 
@@ -200,20 +203,6 @@ def test_a_lost_worker_is_replaced_and_its_blocks_are_run_before_the_others() ->
     assert outcome.num_loads == 2
 
 
-@pytest.mark.parametrize(("failure", "words"), [(LOST, "worker lost 3 times"), (BUG, "failed twice")])
-def test_an_episode_that_kills_its_worker_again_and_again_is_missing_alone(failure: FailureClass, words: str) -> None:
-    """llama-cpp-python#997, inspect#913: a crash ends its worker, is tried again, and not for ever."""
-    sim = Simulated([ONE], dies_over("a/1/5", failure=failure))
-    blocks = make_blocks("a", 3, num_episodes=8)
-    outcome = play({"a": blocks}, sim)
-    poison = make_block("a", ["a/1/5"])
-    assert set(outcome.missing) == set(trials([poison]))
-    assert set(outcome.missing.values()) == {f"{words}: planted {failure.value}"}
-    assert len(sim.committed) == 23
-    # Twice whole, then one half of each size, then alone until the limit.
-    assert sim.log.count(f"{failure.value} a") == 2 + 2 + (2 if failure is LOST else 1)
-
-
 def test_a_block_that_waited_behind_a_lost_one_is_not_blamed() -> None:
     sim = Simulated([ONE], dies_over("a/0/0", times=2))
     outcome = play({"a": make_blocks("a", 2)}, sim)
@@ -358,16 +347,13 @@ def test_whatever_fails_each_trial_is_recorded_once_or_missing_with_a_reason(sce
     dice = random.Random(seed)
 
     def fate(model: str, block: Block | None) -> FailureClass | None:
-        kinds = [LOST, LOST, BUG, UNPLACED, MODEL] if block is None else [LOST, LOST, BUG]
+        kinds = [LOST, LOST, BUG, UNPLACED, MODEL] if block is None else [LOST, LOST, BUG, MEMORY, PREEMPTED]
         return dice.choice(kinds) if dice.random() < rate else None
 
     sim, stop = Simulated(machines, fate), Stop()
     sim.before_wait = lambda s: stop.ask() if s.num_asked["wait"] == interrupt_at else None
     outcome = play(blocks, sim, stop=stop)
-    planned = {trial.cell_id: work.episode_id for queue in blocks.values() for b in queue for work in b.works
-               for trial in work.trials}  # fmt: skip
-    missing = {cell_id for cell_id, _ in outcome.missing}
     assert all(outcome.missing.values()), "each with a reason"
-    for cell_id, episode in planned.items():
-        assert sim.committed[episode] == (cell_id not in missing)
+    for trial in trials([block for queue in blocks.values() for block in queue]):
+        assert sim.recorded[trial] + (trial in sim.quarantined) + (trial in outcome.missing) == 1
     assert interrupt_at is None or not outcome.was_interrupted or stop.requests == 1

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.planned import halves
 from workers import parquet
 from workers.block import Block, Job
 from workers.errors import StoreError
@@ -46,7 +47,7 @@ def test_every_column_of_the_schema_is_filled_by_some_row(job: Job, block: Block
     found = rows(job)
     declared = [column.name for column in (*CORE, *get("rollback").columns)]
     empty = {name for name in declared if all(row[name] is None for row in found)}
-    assert empty == {"error", "traceback", "window_tokens"}
+    assert empty == {"error", "traceback", "failure", "window_tokens"}
 
 
 def test_a_part_of_failures_alone_has_the_types_of_every_other(
@@ -99,7 +100,7 @@ def test_a_store_that_cannot_be_written_is_one_line_and_no_row(
 def test_blocks_of_the_same_trials_cut_elsewhere_give_the_same_sealed_rows(job: Job, block: Block, rows: Rows) -> None:
     other = replace(job, store=job.store + "-cut")
     Worker(job).run(block)
-    for half in block.halves():
+    for half in halves(block):
         Worker(other).run(half)
     sealed = [column.name for column in (*CORE, *get("rollback").columns) if column.is_sealed]
     assert [[row[n] for n in sealed] for row in rows(job)] == [[row[n] for n in sealed] for row in rows(other)]

@@ -18,7 +18,7 @@ from workers.engine.quiet import hush, parsed_once, quiet
 from workers.engine.random_weights import build
 from workers.engine.tokenizer import gguf_tokenizer
 from workers.engine.weights import converted
-from workers.errors import ModelError, ResidueError
+from workers.errors import ModelError, ResidueError, raise_if_full
 from workers.sources import content_digest, locate
 from workers.spec import ModelSpec, RandomSource
 
@@ -133,11 +133,12 @@ def _translated(spec: ModelSpec, path: Path) -> Iterator[None]:
     """Vendor exceptions of every kind become one line; running out of memory stays what it is (DESIGN §4.7)."""
     try:
         yield
-    except (ResidueError, MemoryError, torch.OutOfMemoryError):
+    except ResidueError:
         raise
     except ImportError as error:
         raise ModelError(f"cannot load {spec.name} from {path}: {error}") from error
     except Exception as error:
+        raise_if_full(error)
         raise ModelError(f"cannot load {spec.name} from {path}: {_reason(error, spec)}") from error
 
 

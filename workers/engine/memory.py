@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
-
-from workers.errors import OutOfMemory
+from workers.errors import raise_if_full
 
 
 @contextmanager
 def memory_errors() -> Iterator[None]:
-    """Translate; a full host is a plain RuntimeError of the CPU allocator's."""
+    """Translate.
+
+    Raises:
+        OutOfMemory: the device is full, or the host.
+    """
     try:
         yield
-    except (torch.OutOfMemoryError, MemoryError) as full:
-        raise OutOfMemory(str(full)) from full
-    except RuntimeError as failure:
-        if "allocate memory" in str(failure):
-            raise OutOfMemory(str(failure)) from failure
+    except Exception as error:
+        raise_if_full(error)
         raise

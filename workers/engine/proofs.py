@@ -7,7 +7,7 @@ from torch import Tensor
 
 from workers.engine.handle import CacheHandle
 from workers.engine.masking import deface
-from workers.errors import OutOfMemory, Unsupported
+from workers.errors import Unsupported, raise_if_full
 
 PROBE = """The parcel reached the harbour at noon, and the clerk wrote down the weight, the sender and the day.
 Nobody asked why it was late; rain had closed the upper road for most of the week. """
@@ -28,8 +28,13 @@ def continues(noise: float | None, tolerance: float, path: str) -> None:
 
 
 def refuses(error: Exception, path: str) -> Exception:
-    """What the framework raised on a path, as the reason why the path cannot be taken; a full device stays one."""
-    if isinstance(error, (OutOfMemory, Unsupported)):
+    """What the framework raised on a path, as the reason why the path cannot be taken.
+
+    Raises:
+        OutOfMemory: the device was full.
+    """
+    raise_if_full(error)
+    if isinstance(error, Unsupported):
         return error
     line = " ".join(str(error).split())[:200]
     return Unsupported(f"this model cannot take the {path} path: {type(error).__name__}: {line}")

@@ -176,10 +176,10 @@ class RayExecutor:
         message = f"no machine took the worker within {self._placement_s:g} s"
         return [self._failed(number, FailureClass.UNPLACED, message) for number in waiting]
 
-    def _failed(self, number: int, failure: FailureClass, message: str) -> Failed:
+    def _failed(self, number: int, failure: FailureClass, message: str, traceback: str = "") -> Failed:
         blocks = self._slots[number].blocks
         self.close(number)
-        return Failed(number, failure, message, blocks)
+        return Failed(number, failure, message, blocks, traceback)
 
     def _capped(self, num_slots: int, num_open: int) -> int:
         return num_slots if self._max_slots is None else min(num_slots, self._max_slots - num_open)

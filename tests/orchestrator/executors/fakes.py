@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from workers.block import Block, Job, Receipt
-from workers.errors import ModelError, StoreError
+from workers.errors import ModelError, OutOfMemory, StoreError
 
 
 class Fake:
@@ -26,6 +26,8 @@ class Fake:
             raise StoreError("planted: no store")
         if (self.folder / "bug").exists():
             raise KeyError("planted")
+        if (self.folder / "full").exists():
+            raise OutOfMemory("planted")
         (self.folder / f"pid-{os.getpid()}").touch()
         while (self.folder / "hold").exists():
             time.sleep(0.01)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import re
@@ -20,11 +21,12 @@ from ray.cluster_utils import Cluster
 from orchestrator.executors.base import Event, Failed, FailureClass, Ready
 from orchestrator.executors.ray import RayExecutor
 from orchestrator.executors.ray.actor import Actor
-from orchestrator.schedule import Stop, run
+from orchestrator.schedule import Stop, Terms, run
 from tests.orchestrator.executors.fakes import Fake
 from tests.orchestrator.simulated import Ended, ended, make_blocks, make_job, unmade
-from workers.block import Receipt
+from workers.block import Block, Job, Receipt
 from workers.errors import ConfigError, StoreError
+from workers.quarantine import Grounds
 
 ROOT = Path(__file__).parents[3]
 DEADLINE_S = 60.0
@@ -63,8 +65,17 @@ def next_event(executor: RayExecutor) -> Event:
 
 
 def go(executor: RayExecutor, folder: Path, num_blocks: int, *listeners: Any, **device: float) -> Ended:
+    given_up: list[list[str]] = []
+
+    def give_up(job: Job, block: Block, grounds: Grounds) -> Receipt:
+        given_up.append([grounds.failure, str(grounds), grounds.traceback])
+        return Receipt(block.name, job.model.name, block.num_trials, True, {}, None, {}, 0.0)
+
     jobs = {"a": make_job("a", store=str(folder), **device)}
-    return ended(run(unmade({"a": make_blocks("a", num_blocks)}), jobs, executor, listeners, Stop()))
+    blocks, terms = unmade({"a": make_blocks("a", num_blocks)}), Terms(give_up=give_up)
+    outcome = ended(run(blocks, jobs, executor, listeners, Stop(), terms))
+    (folder / "given-up").write_text(json.dumps(given_up))
+    return outcome
 
 
 def pids(folder: Path) -> list[int]:
@@ -141,9 +152,32 @@ def test_a_store_that_cannot_be_written_stops_the_run(executor: RayExecutor, tmp
         go(executor, tmp_path, 4)
 
 
-def test_a_bug_is_named_in_one_line(executor: RayExecutor, tmp_path: Path) -> None:
+def test_a_bug_is_named_in_one_line_beside_its_traceback(executor: RayExecutor, tmp_path: Path) -> None:
     (tmp_path / "bug").touch()
-    assert go(executor, tmp_path, 1).reasons == {"a": "failed twice: KeyError: 'planted'"}
+    assert go(executor, tmp_path, 1).missing == {}
+    given_up = json.loads((tmp_path / "given-up").read_text())
+    assert len(given_up) == 2, "each of the block's trials, alone"
+    for failure, line, traceback in given_up:
+        assert failure == "bug"
+        assert line.endswith(" times: KeyError: 'planted'")
+        assert 'raise KeyError("planted")' in traceback
+
+
+def test_a_full_device_is_told_from_a_bug(executor: RayExecutor, tmp_path: Path) -> None:
+    (tmp_path / "full").touch()
+    slot = executor.open(make_job("a", store=str(tmp_path)))
+    assert isinstance(next_event(executor), Ready)
+    executor.submit(slot, make_blocks("a", 1)[0])
+    event = next_event(executor)
+    assert isinstance(event, Failed)
+    assert (event.failure, "OutOfMemory" in event.message) == (FailureClass.MEMORY, True)
+
+
+def test_two_machines_are_two_places_even_at_one_address(executor: RayExecutor, tmp_path: Path) -> None:
+    for _ in range(2):
+        executor.open(make_job("a", store=str(tmp_path)))
+    events = [next_event(executor), next_event(executor)]
+    assert len({event.place for event in events if isinstance(event, Ready)}) == 2
 
 
 def test_a_worker_killed_in_the_middle_of_a_block_is_replaced_and_the_block_is_run(
@@ -226,12 +260,22 @@ def test_a_machine_that_joins_is_used_and_one_that_leaves_is_done_without(
         while len(pids(tmp_path)) < 3:
             yield
         cluster.remove_node(node, allow_graceful=False)
+        while not failures:
+            yield
         (tmp_path / "hold").unlink()
 
+    def noted(timeout_s: float) -> list[Event]:
+        next(steps, None)
+        events = wait(timeout_s)
+        failures.extend(event.failure for event in events if isinstance(event, Failed))
+        return events
+
     (tmp_path / "hold").touch()
+    failures: list[FailureClass] = []
     steps, wait = operate(), executor.wait
-    monkeypatch.setattr(executor, "wait", lambda timeout_s: next(steps, None) or wait(timeout_s))
+    monkeypatch.setattr(executor, "wait", noted)
     assert go(executor, tmp_path, 20).missing == {}
+    assert failures == [FailureClass.PREEMPTED], "its block is not to blame"
     assert next(steps, "over") == "over"
     assert len(list(tmp_path.glob("done-*"))) == 20
 

@@ -14,6 +14,7 @@ from workers.engine.base import Ask, Decoded, Engine, Handle
 from workers.engine.batch import BLOCK_TOKENS, Batch, KeysAndValues, layers_of
 from workers.engine.choice import Choice
 from workers.engine.handle import CacheHandle
+from workers.engine.memory import memory_errors
 from workers.engine.passes import known
 from workers.engine.pool.lane import Lane
 from workers.engine.pool.noise import Proof
@@ -114,7 +115,8 @@ class Batched:
         if lane is None:
             return Alone(self.means.engine).admit(mine, asks, texts)
         state = State.of(mine, asks, encoded, lane.shape)
-        lane.put(state, layers_of(mine))
+        with memory_errors():
+            lane.put(state, layers_of(mine))
         return state
 
     def drain(self) -> None:
@@ -126,14 +128,15 @@ class Batched:
         slots = _rounded(1)
         if (rows := self._most_rows(slots)) > 1:
             # Where there is not the memory now, there may be, or for fewer rows, when the first state comes.
-            with suppress(OutOfMemory):
+            with suppress(OutOfMemory), memory_errors():
                 self.proof.measure(self.means.new_batch(rows, slots), self.means)
         return self.proof.refusal
 
     def recheck(self) -> str:
         """Measure every shape once more; a device that is full now says nothing."""
         try:
-            return self.proof.recheck(self.means.new_batch, self.means)
+            with memory_errors():
+                return self.proof.recheck(self.means.new_batch, self.means)
         except OutOfMemory:
             return ""
 
@@ -166,7 +169,8 @@ class Batched:
         rows = self._most_rows(slots)
         while rows > 1:
             try:
-                return self._proven(rows, slots, layers)
+                with memory_errors():
+                    return self._proven(rows, slots, layers)
             except OutOfMemory:
                 rows //= 2
                 self._num_rows = rows
@@ -190,7 +194,8 @@ class Batched:
     def _work(self, lane: Lane, num_free: int) -> None:
         """Work on the rows; what a full device interrupts is given up, and fewer rows are tried for what comes."""
         try:
-            lane.work(num_free)
+            with memory_errors():
+                lane.work(num_free)
         except OutOfMemory as full:
             for seat in lane.seats:
                 seat.state.fail(full)
