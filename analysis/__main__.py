@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from analysis import cost
@@ -15,10 +14,10 @@ from analysis.census import census_query, coverage_table, pooled, show_census
 from analysis.errors import AnalysisError, nearest
 from analysis.formats import FORMATS, joined, write
 from analysis.report import write_report
-from analysis.seal import NAME, combined, differences, seal, text
+from analysis.seal import NAME, seal_store, verify_store
 from analysis.terminal import console, grid, neutral
 from analysis.views import names, views
-from analysis.warehouse import Warehouse, connect, expanded, publish
+from analysis.warehouse import Warehouse, connect, existing, expanded, publish
 
 COMMANDS = {
     "census": "flips, controls, agreement and isolation by model and arm",
@@ -29,8 +28,8 @@ COMMANDS = {
     "query": "print one view",
     "cost": "what restores took, t(n) fitted to them, a transaction-local restore beside a global flush",
     "report": "write one HTML page: coverage, census, isolation and every flip beside its clean arms",
-    "seal": "write <store>/seal.json: SHA-256 of what every honest repetition gives again, by model and altogether",
-    "verify": "hold the store to a seal; what differs is named (exit code 3)",
+    "seal": "write <store>/seal.json: one root over the result; SHA-256 of plans, configurations and every part",
+    "verify": "hold the store to its seal: which file, row and column differs (exit code 3 unless only bytes do)",
     "publish": "write <store>/residue.duckdb for the duckdb shell",
 }
 OK, FAILED, UNHEALTHY = 0, 1, 3
@@ -103,6 +102,7 @@ def parser() -> Parser:
             cost.add_arguments(command)
         if name == "verify":
             command.add_argument("--seal", metavar="FILE", help="the seal (default: seal.json in the store)")
+            command.add_argument("--rows", metavar="N", type=int, default=20, help="rows that are named (default: 20)")
         if name == "report":
             command.add_argument("--out", metavar="FILE", help="where to (default: report.html in the store)")
     return root
@@ -118,13 +118,15 @@ def run(asked: argparse.Namespace) -> int:
     if asked.command == "cost":
         cost.show_cost(asked)
         return OK
+    if asked.command == "verify":
+        seal = expanded(asked.seal).absolute() if asked.seal else existing(asked.store) / NAME
+        return OK if verify_store(asked.store, seal, asked.rows, asked.format) else UNHEALTHY
     with connect(asked.store) as warehouse:
         if asked.command == "checks":
             return _checks(warehouse, asked.format)
         if asked.command == "seal":
-            return _seal(warehouse)
-        if asked.command == "verify":
-            return _verify(warehouse, expanded(asked.seal) if asked.seal else warehouse.root / NAME)
+            print(seal_store(warehouse))
+            return OK
         if asked.command == "report":
             path = expanded(asked.out) if asked.out else warehouse.root / "report.html"
             print(neutral(str(write_report(warehouse, path))))
@@ -164,23 +166,6 @@ def _tables() -> int:
     lines = [[view.name, view.stage, view.question] for view in found]
     console().print(grid(["view", "stage", "grain and question"], lines, folded=[2]))
     return OK
-
-
-def _seal(warehouse: Warehouse) -> int:
-    found = seal(warehouse)
-    path = warehouse.root / NAME
-    path.write_text(text(found), encoding="utf-8")
-    print(f"{combined(found)}  {neutral(str(path))}")
-    return OK
-
-
-def _verify(warehouse: Warehouse, path: Path) -> int:
-    """Print what differs, a line each."""
-    faults = list(differences(seal(warehouse), path.read_text(encoding="utf-8", errors="replace")))
-    for fault in faults:
-        print(neutral(fault))
-    print("the store is not what was sealed" if faults else "every trial is as it was sealed")
-    return UNHEALTHY if faults else OK
 
 
 def _checks(warehouse: Warehouse, form: str) -> int:

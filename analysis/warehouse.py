@@ -5,18 +5,16 @@ from __future__ import annotations
 import re
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from analysis.errors import AnalysisError, DamagedPart, nearest
-from analysis.views import GLOBS, literal, names, needed, over, pattern, views
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from analysis.views import literal, names, needed, over, pairs, parts, pattern, views
 
 PUBLISHED = "residue.duckdb"
 STORAGE_VERSION = "v1.0.0"
@@ -28,10 +26,14 @@ class Warehouse:
 
     Its database stays empty: a query gets the views that it names as CTEs, because creating a view reads the footer of
     every part once more. Each query therefore sees what is committed at that moment.
+
+    Args:
+        beside: folders that it may read as well.
+        without: parts of the store that it passes over.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, beside: Iterable[Path] = (), without: Set[Path] = frozenset()) -> None:
+        self.root, self.without = root, without
         # No extension is fetched, and nothing spills into the working directory.
         settings: dict[str, str | bool | int | float | list[str]] = {
             "autoinstall_known_extensions": False,
@@ -39,7 +41,7 @@ class Warehouse:
             "temp_directory": str(Path(tempfile.gettempdir()) / f"residue-{uuid.uuid4().hex}"),
         }
         # A folder is checked as a query names it, so its glob is allowed beside its name.
-        allowed = ", ".join(literal(folder) for folder in (str(root), pattern(root)))
+        allowed = ", ".join(literal(name) for folder in (root, *beside) for name in (str(folder), pattern(folder)))
         with translated(root):
             self._connection = duckdb.connect(config=settings)
             for setting in (
@@ -61,14 +63,45 @@ class Warehouse:
             AnalysisError: the query is wrong, is not one query, or meets a damaged part.
         """
         with translated(self.root):
+            return self._connection.sql(self.whole(query), params=list(parameters)).to_arrow_table()
+
+    def batches(self, query: str) -> Iterator[pa.RecordBatch]:
+        """Answer one query piece by piece, for an answer that is as long as the store.
+
+        Raises:
+            AnalysisError: as of `sql`.
+        """
+        with translated(self.root):
+            # What a stream meets in a part is not DuckDB's own error any more.
+            yield from pa.RecordBatchReader.from_stream(self._connection.sql(self.whole(query)))
+
+    def of_pair(self, query: str, a: str, b: str, parameters: Sequence[Any] = ()) -> pa.Table:
+        """Answer one query over two sides.
+
+        Args:
+            query: over `a`, `b` and the queries of `sql/pairs/`.
+            a: one side, a query that is `whole`; so is the other.
+
+        Raises:
+            AnalysisError: as of `sql`.
+        """
+        known = {"a": a, "b": b} | {view.name: view.sql for view in needed(query, pairs())}
+        with translated(self.root):
+            return self._connection.sql(_with(known, query), params=list(parameters)).to_arrow_table()
+
+    def whole(self, query: str) -> str:
+        """A query and, as CTEs before it, the views over this store that it names.
+
+        Raises:
+            AnalysisError: it is not one query that reads.
+        """
+        with translated(self.root):
             statements = self._connection.extract_statements(query)
             if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
                 raise AnalysisError("only one query, and one that reads: select, from, with, describe or summarize")
             # DuckDB 2 lets a top-level `with` hold COPY and INSERT; inside a subquery it refuses them.
             asked = f"select * from (\n{_unended(statements[0].query)}\n)"
-            known = ",\n".join(f"{view.name} as (\n{over(view, self.root)}\n)" for view in needed(query))
-            answer = self._connection.sql(f"with {known}\n{asked}" if known else asked, params=list(parameters))
-            return answer.to_arrow_table()
+            return _with({view.name: over(view, self.root, self.without) for view in needed(query)}, asked)
 
     def close(self) -> None:
         """Let go of the store."""
@@ -81,13 +114,13 @@ class Warehouse:
         self.close()
 
 
-def connect(root: str | Path = "results") -> Warehouse:
-    """Open the views over the store at `root`.
+def connect(root: str | Path = "results", beside: Iterable[Path] = (), without: Set[Path] = frozenset()) -> Warehouse:
+    """Open the views over the store at `root`; more as of `Warehouse`.
 
     Raises:
-        AnalysisError: there is no store, or a part of it is damaged.
+        AnalysisError: there is no store.
     """
-    return Warehouse(_existing(root))
+    return Warehouse(existing(root), beside, without)
 
 
 def publish(root: str | Path = "results") -> Path:
@@ -98,7 +131,7 @@ def publish(root: str | Path = "results") -> Path:
     Raises:
         AnalysisError: there is no store, or it cannot be written.
     """
-    store = _existing(root)
+    store = existing(root)
     final = store / PUBLISHED
     beside = store / f"{PUBLISHED}.{uuid.uuid4().hex}.tmp"
     try:
@@ -130,13 +163,24 @@ def expanded(path: str | Path) -> Path:
         raise AnalysisError(f"no folder {path}: {failure}") from failure
 
 
-def _existing(root: str | Path) -> Path:
+def existing(root: str | Path) -> Path:
+    """The absolute path of the store at `root`.
+
+    Raises:
+        AnalysisError: there is none.
+    """
     store = expanded(root).absolute()
     if "\\" in str(store):
         raise AnalysisError(f"DuckDB finds no file under a folder with a backslash in its name: rename {store}")
     if not all((store / folder).is_dir() for folder in ("trials", "plans", "runs", "missing")):
         raise AnalysisError(f"no results at {store}: run `python -m orchestrator` first, or name its store by --store")
     return store
+
+
+def _with(known: Mapping[str, str], query: str) -> str:
+    """A query after what it may name."""
+    named = ",\n".join(f"{name} as (\n{text}\n)" for name, text in known.items())
+    return f"with {named}\n{query}" if named else query
 
 
 def _unended(query: str) -> str:
@@ -153,13 +197,15 @@ def translated(root: Path) -> Iterator[None]:
     """DuckDB's errors as one line of ours."""
     try:
         yield
-    except duckdb.Error as failure:
+    except (duckdb.Error, pa.ArrowException) as failure:
         raise _explained(failure, root) from failure
     except OSError as failure:
+        if failure.errno is None:
+            raise _explained(failure, root) from failure
         raise AnalysisError(f"cannot write {root}: {failure.strerror or failure}") from failure
 
 
-def _explained(failure: duckdb.Error, root: Path) -> AnalysisError:
+def _explained(failure: Exception, root: Path) -> AnalysisError:
     first = str(failure).splitlines()[0]
     if unknown := re.search(r"Table with name (\S+) does not exist", first):
         return AnalysisError(f"no view {unknown[1]!r}{nearest(unknown[1], names())}")
@@ -173,12 +219,15 @@ def _explained(failure: duckdb.Error, root: Path) -> AnalysisError:
 
 def _damaged(root: Path) -> Path | None:
     """The first part that cannot be read whole; looked for only after a failure, because that reads everything."""
+    return next(unreadable(parts(root)), None)
+
+
+def unreadable(paths: Iterable[Path]) -> Iterator[Path]:
+    """Those of the parts that DuckDB cannot read whole."""
     with duckdb.connect() as connection:
-        for folders in GLOBS.values():
-            for path in sorted(root.glob("/".join((*folders, "part-*.parquet")))):
-                part = connection.read_parquet
-                try:
-                    part(pattern(path), hive_partitioning=False).aggregate("bit_xor(hash(columns(*)))").fetchall()
-                except duckdb.Error:
-                    return path
-    return None
+        for path in paths:
+            part = connection.read_parquet
+            try:
+                part(pattern(path), hive_partitioning=False).aggregate("bit_xor(hash(columns(*)))").fetchall()
+            except duckdb.Error:
+                yield path

@@ -10,6 +10,7 @@ import pytest
 
 import analysis
 from analysis import views
+from analysis.errors import AnalysisError
 
 FILES = sorted(views.SQL.rglob("*.sql"))
 MODULES = sorted(Path(analysis.__file__).parent.rglob("*.py"))
@@ -34,8 +35,8 @@ def test_a_view_is_lower_case_and_only_staging_reads_parquet(path):
 
 
 def test_every_file_is_one_view_of_a_known_stage():
-    assert sorted(path.stem for path in FILES) == views.names()
-    assert {path.parent.name for path in FILES} == set(views.STAGES)
+    assert sorted(path.stem for path in FILES) == sorted([*views.names(), *(view.name for view in views.pairs())])
+    assert {path.parent.name for path in FILES} == {*views.STAGES, *views.PAIRS}
     assert {"trials", "trials_all", "census", "coverage"} <= set(views.names())
 
 
@@ -49,6 +50,27 @@ def test_a_view_comes_after_those_that_it_reads():
 def test_only_what_a_query_names_is_read():
     assert [view.name for view in views.needed("from trials_all")] == ["trials_all"]
     assert views.needed("select 1") == []
+
+
+def test_a_query_over_two_sides_is_no_view_of_a_store():
+    assert [view.name for view in views.needed("from changed_columns", views.pairs())] == [
+        "changed_rows",
+        "changed_columns",
+    ]
+    assert views.needed("from changed_columns") == []
+    assert not {view.name for view in views.pairs()} & set(views.names())
+
+
+def test_parts_that_are_left_out_are_named_no_more(tmp_path):
+    for name in ("one", "it's"):
+        (tmp_path / "runs").mkdir(exist_ok=True)
+        (tmp_path / "runs" / f"part-{name}.parquet").touch()
+    (runs,) = (view for view in views.views() if view.name == "runs")
+    left = views.over(runs, tmp_path, without={tmp_path / "runs" / "part-one.parquet"})
+    assert "part-it''s.parquet']" in left
+    assert "part-one" not in left
+    with pytest.raises(AnalysisError, match=r"no part of .*runs can be read"):
+        views.over(runs, tmp_path, without=set(views.parts(tmp_path)))
 
 
 def test_nothing_but_the_store_is_substituted():

@@ -27,6 +27,7 @@ REPLAY = "tests/orchestrator/test_replay.py::"
 DRAFTS = ENGINE + "pool/test_drafts.py::"
 POOLED = ENGINE + "pool/test_batched.py::"
 PARQUET, PARTS, FAULTS = "workers/parquet.py", "tests/workers/test_parquet.py::", "tests/workers/test_faults.py::"
+VERIFY, DOCUMENT, SEALS = "analysis/seal/verify.py", "analysis/seal/document.py", "tests/analysis/test_seal.py::"
 DOCTOR, DOCTORED = "orchestrator/doctor.py", "tests/flow/test_doctor.py::"
 KILLED_COMMIT = "test_a_process_killed_at_a_step_of_a_commit_leaves_a_whole_part_or_none"
 ZOMBIE = "test_a_zombie_that_commits_while_another_runs_its_block_doubles_nothing"
@@ -1056,5 +1057,90 @@ MUTANTS = (
         "if not claim.exists():",
         "if False:",
         (DOCTORED + "test_a_kill_that_never_happened_is_no_proof",),
+    ),
+    # Seal, diff and gate
+    Mutant(
+        "a seal that another result keeps",
+        VERIFY,
+        "if models != seal.models:",
+        "if False:",
+        (SEALS + "test_one_changed_value_is_found_in_its_file_row_and_column",),
+    ),
+    Mutant(
+        "a seal under which a value moves to another column",
+        "analysis/seal/digests.py",
+        "coalesce({literal(f'{column}=')} || {name}",
+        "coalesce({literal('=')} || {name}",
+        (SEALS + "test_what_is_null_is_told_from_what_is_empty_and_values_from_their_neighbours",),
+    ),
+    Mutant(
+        "a seal blind to rows that are gone",
+        "sql/pairs/changed_rows.sql",
+        "where a.digests is distinct from b.digests",
+        "where a.digests <> b.digests",
+        (SEALS + "test_a_deleted_part_is_found_and_each_of_its_rows_is_gone",),
+    ),
+    Mutant(
+        "a seal blind to a part that is gone",
+        VERIFY,
+        "elif name not in found:",
+        "elif False:",
+        (SEALS + "test_a_deleted_part_whose_rows_stand_in_another_is_a_warning",),
+    ),
+    Mutant(
+        "a seal to which a damaged part is a warning",
+        VERIFY,
+        '"damaged: it cannot be read")',
+        '"damaged: it cannot be read", is_difference=False)',
+        (SEALS + "test_a_damaged_part_is_found_and_the_rest_is_still_compared",),
+    ),
+    Mutant(
+        "a seal blind to another plan",
+        VERIFY,
+        "findings += _of_plans(seal.plans, plans_of(warehouse))",
+        "pass",
+        (SEALS + "test_a_changed_plan_is_found",),
+    ),
+    Mutant(
+        "a seal blind to another configuration",
+        VERIFY,
+        "if sealed.get(name) != found.get(name)]",
+        "if False]",
+        (SEALS + "test_a_changed_configuration_is_found_and_a_lost_one_too",),
+    ),
+    Mutant(
+        "a seal that may be edited",
+        DOCUMENT,
+        'elif said.get("sha256") != own_digest(',
+        "elif not own_digest(",
+        (SEALS + "test_a_seal_that_was_edited_is_found",),
+    ),
+    Mutant(
+        "a seal whose root is whatever it says",
+        DOCUMENT,
+        'if said["root"] != seal.root:',
+        "if False:",
+        (SEALS + "test_a_root_that_was_edited_with_care_is_still_not_its_models",),
+    ),
+    Mutant(
+        "a seal that believes whatever rows lie beside it",
+        VERIFY,
+        "rows.exists() and sha256_of(rows) != seal.rows:",
+        "False:",
+        (SEALS + "test_rows_beside_the_seal_that_were_changed_are_found_and_not_believed",),
+    ),
+    Mutant(
+        "a seal of a store in which a run is at work",
+        DOCUMENT,
+        "if digests_of_files(warehouse.root) != files:",
+        "if False:",
+        (SEALS + "test_a_store_in_which_a_run_is_at_work_is_not_sealed",),
+    ),
+    Mutant(
+        "a seal of another form that is read as this one",
+        DOCUMENT,
+        'if said["form"] != FORM:',
+        "if False:",
+        (SEALS + "test_a_seal_of_an_older_form_says_to_seal_anew",),
     ),
 )
