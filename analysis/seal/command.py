@@ -35,7 +35,8 @@ def seal_store(warehouse: Warehouse) -> str:
     finally:
         for draft in beside:
             draft.unlink(missing_ok=True)
-    planned = warehouse.sql("select count(*) as num_trials from outcomes").to_pylist()[0]["num_trials"]
+    asked = "select count(distinct (cell_id, draw)) as num_trials from planned_trials"
+    planned = warehouse.sql(asked).to_pylist()[0]["num_trials"]
     count = f"{seal.num_trials} of {planned} planned trials, {len(seal.columns)} columns, {len(seal.files)} parts"
     return f"{seal.root}  {neutral(str(path))}\n{count}, {_number(seal.plans, 'plan')}, {_number(seal.runs, 'run')}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.errors import AnalysisError
-from analysis.seal.digests import Digest, canonical, digests, folded, root_of, sealed_columns, types, who
+from analysis.seal.digests import WHO, Digest, canonical, digests, folded, root_of, sealed_columns, types, who
 from analysis.values import jsonable
 from analysis.views import parts
 
@@ -24,6 +24,9 @@ NAME, ROWS = "seal.json", ".parquet"
 """The seal's file in its store, and how the file of its rows ends, which is beside it."""
 FORM = 2
 """Of the sealed texts; raised when the same rows would be digested otherwise."""
+_LATER = ("run_id", "generation", "committed_at")
+_RECORD = ("cell_id", "draw", *_LATER)
+"""What tells a record from another of its trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +77,27 @@ def take(warehouse: Warehouse, rows: Path) -> Seal:
     return seal
 
 
-def rows_query(warehouse: Warehouse, columns: tuple[str, ...] | list[str]) -> str:
-    """A query: every trial that counts, who it is, its digests and the part in which it stands."""
-    known = types(warehouse, "trials")
-    # One record in two parts is one record.
-    record = ["run_id", "generation", "committed_at"]
-    found = digests("trials", columns, known, [*who(known), *record])
-    keys = ", ".join(["cell_id", "draw", *record])
+def rows_query(warehouse: Warehouse, columns: Sequence[str]) -> str:
+    """A query: every trial that counts, who it is, its digests and the part in which it stands.
+
+    Rows are digested as they are read, and only then is it chosen which count, so that their texts are never held. Two
+    records of equal keys count once where they are equal, and both where they are not.
+    """
+    found = digests("trials_all", columns, types(warehouse, "trials_all"), [*who(types(warehouse, "trials")), *_LATER])
+    chosen = " and ".join(f"found.{key} is not distinct from {{side}}.{key}" for key in _RECORD)
+    said = ", ".join(f"found.{name}" for name in (*WHO, "situation"))
     return (
-        f"select found.* exclude ({', '.join(record)}), placed.part from ({found}) as found "
-        f"left join (select {keys}, min(part) as part from record_parts group by {keys}) as placed using ({keys})"
+        f"select {said}, any_value(found.digests) as digests, found.row, min(placed.part) as part "
+        f"from ({found}) as found "
+        f"join (select {', '.join(_RECORD)} from trials) as counted on {chosen.format(side='counted')} "
+        f"left join record_parts as placed on {chosen.format(side='placed')} "
+        f"group by {said}, found.row"
     )
 
 
-def models_of(warehouse: Warehouse, columns: tuple[str, ...]) -> dict[str, Digest]:
+def models_of(warehouse: Warehouse, columns: Sequence[str]) -> dict[str, Digest]:
     """Model → digest of its trials."""
-    found = digests("trials", columns, types(warehouse, "trials"), ["model", "cell_id", "draw"])
-    query = f"select model, row from ({found}) order by model, cell_id, draw"
+    query = f"select model, row from ({rows_query(warehouse, columns)}) order by model, cell_id, draw, row"
     return folded(warehouse.batches(query), "model")
 
 
@@ -179,7 +186,7 @@ def own_digest(said: Mapping[str, Any]) -> str:
 
 def _written(warehouse: Warehouse, columns: list[str], path: Path) -> dict[str, Digest]:
     """Write the rows' file while the rows pass; model → digest of its trials."""
-    query = f"from ({rows_query(warehouse, columns)}) order by model, cell_id, draw"
+    query = f"from ({rows_query(warehouse, columns)}) order by model, cell_id, draw, row"
     with _Copy(path) as copy:
         return folded(copy.of(warehouse.batches(query)), "model")
 

@@ -209,6 +209,19 @@ def test_a_row_that_joins_the_result_is_found_and_one_that_nobody_asked_for_is_n
     assert "model m: 9 trials, sealed were 8" in said
 
 
+def test_a_record_that_takes_another_s_place_in_all_but_its_content_is_found(make_store, verified):
+    made = make_store("twice")
+    rows = made.episode()
+    made.store(*rows)
+    sealed(made)
+    made.record(rows[1])
+    assert verified(made)[0] == 0
+    made.record(rows[1] | {"reply": "other"})
+    code, said = verified(made)
+    assert (code, "model m: 5 trials, sealed were 4" in said) == (3, True)
+    assert "changed in reply" in lines(said, rows[1]["cell_id"])[-1]
+
+
 def test_models_that_came_and_went_are_named(make_store, verified):
     one, other = make_store("one"), make_store("other")
     one.store(*one.episode(model="a"), *one.episode(model="b"))
