@@ -1,4 +1,4 @@
-"""`python -m analysis`: census, coverage, checks, tables, sql, query, cost, report, seal, verify, publish."""
+"""`python -m analysis`: census, coverage, checks, sql, cost, report, seal, verify, diff, gate, more in `--help`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from analysis import cost
+from analysis import compare, cost
 from analysis.census import census_query, coverage_table, pooled, show_census
 from analysis.errors import AnalysisError, nearest
 from analysis.formats import FORMATS, joined, write
@@ -30,6 +30,8 @@ COMMANDS = {
     "report": "write one HTML page: coverage, census, isolation and every flip beside its clean arms",
     "seal": "write <store>/seal.json: one root over the result; SHA-256 of plans, configurations and every part",
     "verify": "hold the store to its seal: which file, row and column differs (exit code 3 unless only bytes do)",
+    "diff": "hold two stores together: which trials, effects and flips differ (exit code 3)",
+    "gate": "hold the arms that claim to roll back to it: a flip, or what was not measured, is exit code 3",
     "publish": "write <store>/residue.duckdb for the duckdb shell",
 }
 OK, FAILED, UNHEALTHY = 0, 1, 3
@@ -103,6 +105,8 @@ def parser() -> Parser:
         if name == "verify":
             command.add_argument("--seal", metavar="FILE", help="the seal (default: seal.json in the store)")
             command.add_argument("--rows", metavar="N", type=int, default=20, help="rows that are named (default: 20)")
+        if name in ("diff", "gate"):
+            compare.add_arguments(command)
         if name == "report":
             command.add_argument("--out", metavar="FILE", help="where to (default: report.html in the store)")
     return root
@@ -110,17 +114,8 @@ def parser() -> Parser:
 
 def run(asked: argparse.Namespace) -> int:
     """Carry out one parsed command."""
-    if asked.command == "tables":
-        return _tables()
-    if asked.command == "publish":
-        print(neutral(str(publish(asked.store))))
-        return OK
-    if asked.command == "cost":
-        cost.show_cost(asked)
-        return OK
-    if asked.command == "verify":
-        seal = expanded(asked.seal).absolute() if asked.seal else existing(asked.store) / NAME
-        return OK if verify_store(asked.store, seal, asked.rows, asked.format) else UNHEALTHY
+    if asked.command in _ALONE:
+        return _ALONE[asked.command](asked)
     with connect(asked.store) as warehouse:
         if asked.command == "checks":
             return _checks(warehouse, asked.format)
@@ -160,12 +155,31 @@ def _query(asked: argparse.Namespace) -> str:
     return f"from {view}"
 
 
-def _tables() -> int:
+def _tables(_: argparse.Namespace) -> int:
     order = {"marts": 0, "checks": 1, "staging": 2}
     found = sorted(views(), key=lambda view: (order[view.stage], view.name))
     lines = [[view.name, view.stage, view.question] for view in found]
     console().print(grid(["view", "stage", "grain and question"], lines, folded=[2]))
     return OK
+
+
+def _publish(asked: argparse.Namespace) -> int:
+    print(neutral(str(publish(asked.store))))
+    return OK
+
+
+def _cost(asked: argparse.Namespace) -> int:
+    cost.show_cost(asked)
+    return OK
+
+
+def _verify(asked: argparse.Namespace) -> int:
+    path = expanded(asked.seal).absolute() if asked.seal else existing(asked.store) / NAME
+    return OK if verify_store(asked.store, path, asked.rows, asked.format) else UNHEALTHY
+
+
+def _compare(asked: argparse.Namespace) -> int:
+    return OK if compare.show(asked) else UNHEALTHY
 
 
 def _checks(warehouse: Warehouse, form: str) -> int:
@@ -183,6 +197,16 @@ def _checks(warehouse: Warehouse, form: str) -> int:
         write(answer, form)
     return UNHEALTHY if faults else OK
 
+
+_ALONE = {
+    "tables": _tables,
+    "publish": _publish,
+    "cost": _cost,
+    "verify": _verify,
+    "diff": _compare,
+    "gate": _compare,
+}
+"""Commands that open their stores themselves, or none."""
 
 if __name__ == "__main__":
     sys.exit(main())

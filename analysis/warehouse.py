@@ -24,7 +24,7 @@ STORAGE_VERSION = "v1.0.0"
 class Warehouse:
     """The views over one store, read only: no SQL given to it can write a file or reach outside the store.
 
-    Its database stays empty: a query gets the views that it names as CTEs, because creating a view reads the footer of
+    Its database holds no views: a query gets those that it names as CTEs, because creating a view reads the footer of
     every part once more. Each query therefore sees what is committed at that moment.
 
     Args:
@@ -75,17 +75,26 @@ class Warehouse:
             # What a stream meets in a part is not DuckDB's own error any more.
             yield from pa.RecordBatchReader.from_stream(self._connection.sql(self.whole(query)))
 
-    def of_pair(self, query: str, a: str, b: str, parameters: Sequence[Any] = ()) -> pa.Table:
-        """Answer one query over two sides.
+    def hold_pair(self, a: str, b: str) -> None:
+        """Work out two sides, once, for `of_pair`.
 
         Args:
-            query: over `a`, `b` and the queries of `sql/pairs/`.
             a: one side, a query that is `whole`; so is the other.
 
         Raises:
             AnalysisError: as of `sql`.
         """
-        known = {"a": a, "b": b} | {view.name: view.sql for view in needed(query, pairs())}
+        with translated(self.root):
+            for name, query in (("a", a), ("b", b)):
+                self._connection.execute(f"create or replace temp table {name} as\n{query}")
+
+    def of_pair(self, query: str, parameters: Sequence[Any] = ()) -> pa.Table:
+        """Answer one query over the sides `a` and `b` that are held, and over those of `sql/pairs/`.
+
+        Raises:
+            AnalysisError: as of `sql`.
+        """
+        known = {view.name: view.sql for view in needed(query, pairs())}
         with translated(self.root):
             return self._connection.sql(_with(known, query), params=list(parameters)).to_arrow_table()
 

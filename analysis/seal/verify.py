@@ -112,13 +112,14 @@ def _untold(rows: Path) -> Finding:
 
 def _of_rows(warehouse: Warehouse, seal: Seal, rows: Path, num_rows: int) -> Iterator[Finding]:
     """The rows that differ, then the columns."""
-    sides = f"from read_parquet({literal(pattern(rows))})", warehouse.whole(rows_query(warehouse, seal.columns))
+    there = warehouse.whole(f"select *, cell_id as question from ({rows_query(warehouse, seal.columns)})")
+    warehouse.hold_pair(f"select *, cell_id as question from read_parquet({literal(pattern(rows))})", there)
     listed = "select *, count(*) over () as num_rows from changed_rows limit ?"
-    found = warehouse.of_pair(listed, *sides, parameters=[max(1, num_rows)]).to_pylist()
+    found = warehouse.of_pair(listed, [max(1, num_rows)]).to_pylist()
     yield from (_of_row(row, seal.columns) for row in found[:num_rows])
     if found and found[0]["num_rows"] > num_rows:
         yield Finding("row", "and more", f"{found[0]['num_rows']} rows differ; --rows shows more of them")
-    for column in warehouse.of_pair("from changed_columns", *sides).to_pylist():
+    for column in warehouse.of_pair("from changed_columns").to_pylist():
         yield Finding("column", f"column {seal.columns[column['place'] - 1]}", f"differs in {column['num_rows']} rows")
 
 

@@ -1,4 +1,4 @@
--- One row per (cell_id, draw) that one side lacks or has otherwise. What became of the rows of `a` in `b`?
+-- One row per (question, draw) that one side lacks or has otherwise. What became of the rows of `a` in `b`?
 -- Of every row a side has `digests`, one a column in an order of its own, and the part in which it stands; `places`
 -- are those of the columns that differ, from 1.
 select
@@ -16,6 +16,6 @@ select
     end as places,
     coalesce(b.part, a.part) as part
 from a
-full join b on a.cell_id = b.cell_id and a.draw = b.draw
+full join b on a.question = b.question and a.draw = b.draw
 where a.digests is distinct from b.digests
 order by model, cell_id, draw

@@ -34,7 +34,10 @@ REPLIES = {"authorised": [1], "violation": [2], "refused": [3], "unparseable": [
 
 
 def trial(**said: Any) -> Row:
-    """A done trial that is authorised and isolated, unless `said` says otherwise; `version` makes another cell."""
+    """A done trial that is authorised and isolated, unless `said` says otherwise.
+
+    `version`, `decode` and `libraries` make another cell.
+    """
     row: Row = {"study": "rollback", "model": "m", "arm": "stale", "draw": 0, **SETTING}
     row |= {"vehicle": "user_turn", "strength": "neutral", "kind": "attack", "status": "done"}
     row |= {"carrier_absent": True, "delta_identical": True, "parent_intact": True, "failed_checks": ""}
@@ -43,8 +46,8 @@ def trial(**said: Any) -> Row:
     row |= said
     place = [row["model"], *(row[axis.name] for axis in AXES), version]
     row.setdefault("episode_id", digest(canonical(place)))
-    words = ("1", f"{row['study']}/1", row["model"], row["episode_id"], f"{row['arm']}/1", row.pop("decode", "{}"), "")
-    identity = Identity(*words)
+    words = ("1", f"{row['study']}/1", row["model"], row["episode_id"], f"{row['arm']}/1", row.pop("decode", "{}"))
+    identity = Identity(*words, row.pop("libraries", ""))
     row = {"identity": identity.text, "cell_id": identity.cell_id} | row
     if row["status"] == "done":
         row.setdefault("effect_status", "authorised")
