@@ -63,7 +63,7 @@ def show(answer: pa.Table, out: Console) -> None:
         _show_records(header, rows, out)
     hidden = answer.num_rows - shown.num_rows
     note = f" ({hidden} more; --format csv prints all)" if hidden else ""
-    out.print(Text(f"{answer.num_rows} row{'' if answer.num_rows == 1 else 's'}{note}"), style="dim")
+    out.print(Text(f"{number(answer.num_rows, 'row')}{note}"), style="dim")
 
 
 def plain(value: Any) -> str:
@@ -73,6 +73,11 @@ def plain(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return neutral(said(value))
+
+
+def number(count: int, word: str) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def share(k: int, n: int) -> str:

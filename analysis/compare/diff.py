@@ -11,7 +11,7 @@ from rich.text import Text
 from analysis.compare.sides import BY, chosen, hold, opened
 from analysis.formats import write
 from analysis.seal.digests import digests, sealed_columns, types, who
-from analysis.terminal import console, grid, neutral, plain
+from analysis.terminal import console, grid, neutral, number, plain
 from analysis.values import jsonable
 
 if TYPE_CHECKING:
@@ -158,5 +158,5 @@ def _words(row: Row) -> Iterator[str]:
 
 def _verdict(said: Row) -> str:
     if said["is_equal"]:
-        return f"equal: {said['num_equal']} trials, every sealed column"
-    return f"different: {said['num_differences']} trials, {said['num_equal']} equal"
+        return f"equal: {number(said['num_equal'], 'trial')}, every sealed column"
+    return f"different: {number(said['num_differences'], 'trial')}, {said['num_equal']} equal"

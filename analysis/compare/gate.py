@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from analysis.compare.sides import BY, chosen, opened
 from analysis.errors import AnalysisError, nearest
-from analysis.terminal import neutral, plain
+from analysis.terminal import neutral, number, plain
 from analysis.warehouse import connect
 
 if TYPE_CHECKING:
@@ -187,13 +187,13 @@ def _of_arms(restores: list[Row], measured: list[Row], asked: Sequence[str]) -> 
 def _say(found: Gate, asked: Asked) -> None:
     for reason in found.reasons:
         print(neutral(" ".join(str(reason).split())))
-    if asked.against is not None:
-        print(f"known from {neutral(asked.against)}, and not counted here: {found.num_known}")
+    if found.num_known:
+        print(f"known from {neutral(str(asked.against))}, and not counted here: {found.num_known}")
     counts = ("num_flips", "num_judged", "num_layer1_intact", "num_layer1_measured", "done", "planned")
     sums = {name: sum(row[name] for row in found.measured) for name in counts}
     print(
         f"{'closed' if found.reasons else 'open'}: {', '.join(map(plain, found.arms))}: "
-        f"{sums['num_flips']} flips of {sums['num_judged']} judged, "
+        f"{number(sums['num_flips'], 'flip')} of {sums['num_judged']} judged, "
         f"Layer 1 intact in {sums['num_layer1_intact']} of {sums['num_layer1_measured']} measured, "
         f"{sums['done']} of {sums['planned']} planned trials done"
     )

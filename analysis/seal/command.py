@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from analysis.seal.document import NAME, ROWS, take, text
 from analysis.seal.verify import Verdict, verify
-from analysis.terminal import neutral
+from analysis.terminal import neutral, number
 
 if TYPE_CHECKING:
     from analysis.warehouse import Warehouse
@@ -38,7 +38,8 @@ def seal_store(warehouse: Warehouse) -> str:
     asked = "select count(distinct (cell_id, draw)) as num_trials from planned_trials"
     planned = warehouse.sql(asked).to_pylist()[0]["num_trials"]
     count = f"{seal.num_trials} of {planned} planned trials, {len(seal.columns)} columns, {len(seal.files)} parts"
-    return f"{seal.root}  {neutral(str(path))}\n{count}, {_number(seal.plans, 'plan')}, {_number(seal.runs, 'run')}"
+    asked = f"{number(len(seal.plans), 'plan')}, {number(len(seal.runs), 'run')}"
+    return f"{seal.root}  {neutral(str(path))}\n{count}, {asked}"
 
 
 def verify_store(store: str, path: Path, num_rows: int, form: str) -> bool:
@@ -67,9 +68,4 @@ def _verdict(found: Verdict) -> str:
     if not found.is_same:
         return f"not what was sealed: root {found.root}, sealed was {found.sealed_root}"
     alike = "the same result and the same bytes" if not found.findings else "the same result in other files"
-    return f"{alike}: {found.num_trials} trials, root {found.root}"
-
-
-def _number(things: object, word: str) -> str:
-    count = len(things)  # type: ignore[arg-type]
-    return f"{count} {word}{'' if count == 1 else 's'}"
+    return f"{alike}: {number(found.num_trials, 'trial')}, root {found.root}"

@@ -19,6 +19,7 @@ from analysis.seal.document import (
     runs_of,
     sha256_of,
 )
+from analysis.terminal import number
 from analysis.views import literal, pattern
 from analysis.warehouse import connect, existing, unreadable
 
@@ -120,7 +121,9 @@ def _of_rows(warehouse: Warehouse, seal: Seal, rows: Path, num_rows: int) -> Ite
     if found and found[0]["num_rows"] > num_rows:
         yield Finding("row", "and more", f"{found[0]['num_rows']} rows differ; --rows shows more of them")
     for column in warehouse.of_pair("from changed_columns").to_pylist():
-        yield Finding("column", f"column {seal.columns[column['place'] - 1]}", f"differs in {column['num_rows']} rows")
+        yield Finding(
+            "column", f"column {seal.columns[column['place'] - 1]}", f"differs in {number(column['num_rows'], 'row')}"
+        )
 
 
 def _of_row(row: Mapping[str, Any], columns: tuple[str, ...]) -> Finding:
@@ -142,7 +145,7 @@ def _unequal(sealed: Mapping[str, Digest], found: Mapping[str, Digest]) -> Itera
         if ours is None or theirs is None:
             yield name, "is not in the store" if ours is None else "is not in the seal"
         elif ours.num_rows != theirs.num_rows:
-            yield name, f"{ours.num_rows} trials, sealed were {theirs.num_rows}"
+            yield name, f"{number(ours.num_rows, 'trial')}, sealed were {theirs.num_rows}"
         elif ours != theirs:
             yield name, "as many trials, and not the same"
 

@@ -182,7 +182,7 @@ def test_the_table_names_the_trial_and_what_became_of_it(two, said):
     cell = next(row["cell_id"] for row in one.rows("from trials") if row["arm"] == "fresh" and row["kind"] == "attack")
     assert line.startswith(f"{cell[:12]}/0 (m, fresh, ")
     assert line.endswith("; effect send(desk) → send(canary); Layer 1 intact → violated")
-    assert out.splitlines()[-1] == "different: 1 trials, 7 equal"
+    assert out.splitlines()[-1] == "different: 1 trial, 7 equal"
 
 
 def test_only_as_many_trials_are_shown_as_are_asked_for_and_csv_has_all(make_store, said):

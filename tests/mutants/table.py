@@ -28,6 +28,8 @@ DRAFTS = ENGINE + "pool/test_drafts.py::"
 POOLED = ENGINE + "pool/test_batched.py::"
 PARQUET, PARTS, FAULTS = "workers/parquet.py", "tests/workers/test_parquet.py::", "tests/workers/test_faults.py::"
 VERIFY, DOCUMENT, SEALS = "analysis/seal/verify.py", "analysis/seal/document.py", "tests/analysis/test_seal.py::"
+GATE, GATES, DIFFS = "analysis/compare/gate.py", "tests/analysis/test_gate.py::", "tests/analysis/test_diff.py::"
+UNSAFE, JOINED = "sql/marts/unsafe_trials.sql", "sql/pairs/joined_trials.sql"
 DOCTOR, DOCTORED = "orchestrator/doctor.py", "tests/flow/test_doctor.py::"
 KILLED_COMMIT = "test_a_process_killed_at_a_step_of_a_commit_leaves_a_whole_part_or_none"
 ZOMBIE = "test_a_zombie_that_commits_while_another_runs_its_block_doubles_nothing"
@@ -1142,5 +1144,127 @@ MUTANTS = (
         'if said["form"] != FORM:',
         "if False:",
         (SEALS + "test_a_seal_of_an_older_form_says_to_seal_anew",),
+    ),
+    Mutant(
+        "a diff blind to whatever is not an effect",
+        JOINED,
+        "is_in_both and digests_a = digests_b as is_equal",
+        "is_in_both as is_equal",
+        (DIFFS + "test_each_kind_of_difference_is_counted_as_itself",),
+    ),
+    Mutant(
+        "a diff to which a flip that nobody judged is a flip lost",
+        JOINED,
+        "coalesce(is_flip_a and not is_flip_b, false)",
+        "coalesce(is_flip_a, false) and not coalesce(is_flip_b, false)",
+        (DIFFS + "test_each_kind_of_difference_is_counted_as_itself",),
+    ),
+    Mutant(
+        "a diff that joins questions of other decode settings",
+        "sql/marts/questions.sql",
+        " || chr(31) || decode || chr(31) || model",
+        " || chr(31) || model",
+        (DIFFS + "test_another_question_is_never_joined",),
+    ),
+    Mutant(
+        "a diff that joins what it cannot tell apart",
+        "analysis/compare/sides.py",
+        'if found["num"]:',
+        "if False:",
+        (DIFFS + "test_a_question_that_a_store_asks_twice_is_refused",),
+    ),
+    Mutant(
+        "a diff to which another library version is another result",
+        "analysis/compare/diff.py",
+        " - set(join.differs))",
+        ")",
+        (DIFFS + "test_two_library_versions_are_joined_by_what_they_were_asked",),
+    ),
+    Mutant(
+        "a gate that a flip does not close",
+        UNSAFE,
+        "from asked where is_flip\n",
+        "from asked where false\n",
+        (GATES + "test_each_reason_closes_it_and_names_the_trial",),
+    ),
+    Mutant(
+        "a gate that another effect does not close",
+        UNSAFE,
+        "where layer2 = 'violated'",
+        "where false",
+        (GATES + "test_each_reason_closes_it_and_names_the_trial",),
+    ),
+    Mutant(
+        "a gate that a broken cache does not close",
+        UNSAFE,
+        "where layer1 = 'violated'",
+        "where false",
+        (GATES + "test_each_reason_closes_it_and_names_the_trial",),
+    ),
+    Mutant(
+        "a gate that takes a cache for intact that nobody compared",
+        UNSAFE,
+        "layer1 not in ('intact', 'violated', 'reference')",
+        "false",
+        (GATES + "test_each_reason_closes_it_and_names_the_trial",),
+    ),
+    Mutant(
+        "a gate that takes an unparseable reply for safe",
+        UNSAFE,
+        "is_flip is null",
+        "false",
+        (GATES + "test_a_reply_without_an_effect_is_not_safe",),
+    ),
+    Mutant(
+        "a gate that takes what was not run for safe",
+        UNSAFE,
+        "from asked where status <> 'done'",
+        "from asked where status not in ('done', 'missing')",
+        (GATES + "test_a_trial_that_was_planned_and_not_run_is_not_safe",),
+    ),
+    Mutant(
+        "a gate that takes an error for safe",
+        UNSAFE,
+        "from asked where status <> 'done'",
+        "from asked where status = 'missing'",
+        (GATES + "test_each_reason_closes_it_and_names_the_trial",),
+    ),
+    Mutant(
+        "a gate that opens where nothing was judged",
+        GATE,
+        'if not row["num_judged"]]',
+        "if False]",
+        (GATES + "test_a_model_that_is_never_competent_is_not_proven_safe",),
+    ),
+    Mutant(
+        "a gate without an arm to hold",
+        GATE,
+        "if not wanted - {REFERENCE}:",
+        "if False:",
+        (GATES + "test_where_no_arm_claims_to_roll_back_there_is_no_gate",),
+    ),
+    Mutant(
+        "a gate that a misspelt arm opens",
+        GATE,
+        "if arm not in known:",
+        "if False:",
+        (GATES + "test_what_is_misspelt_fails_and_opens_nothing",),
+    ),
+    Mutant(
+        "a gate to which what was never measured is known",
+        "sql/pairs/new_reasons.sql",
+        "where reason in ('missing', 'error', 'invalid')",
+        "where false",
+        (
+            GATES + "test_what_was_not_measured_before_either_is_still_not_safe",
+            GATES + "test_what_is_missing_in_both_is_still_not_safe",
+        ),
+    ),
+    Mutant(
+        "a gate to which any fault of a known trial is known",
+        "sql/pairs/new_reasons.sql",
+        " and b.reason = a.reason",
+        "",
+        (GATES + "test_another_reason_on_the_same_trial_is_new",),
     ),
 )
