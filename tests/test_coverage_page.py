@@ -49,6 +49,6 @@ def test_a_named_command_is_one(command: str) -> None:
         if words[3] == "query":
             assert (ROOT / "sql" / "marts" / f"{words[4]}.sql").is_file()
         else:
-            assert words[3] in ("census", "checks", "report", "seal", "verify", "cost")
+            assert words[3] in ("census", "checks", "report", "seal", "verify", "diff", "gate", "cost")
     else:
         assert (ROOT / words[1]).is_file()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from editing import edited
 
 from analysis.__main__ import main as analyse
 from orchestrator import config
@@ -15,6 +18,7 @@ from orchestrator.__main__ import main as orchestrate
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "README.md").read_text()
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SHOWN = [block for kind, block in FENCE.findall(TEXT) if kind == "console"]
 COMMANDS = [line for kind, block in FENCE.findall(TEXT) if kind == "bash" for line in block.splitlines()]
 
 
@@ -46,6 +50,50 @@ def test_every_analysis_command_answers(
     monkeypatch.chdir(folder)
     assert analyse(command) == 0
     assert {"cost": "tenants"}.get(command[0], "stale") in capsys.readouterr().out
+
+
+def shown(prefix: str) -> list[tuple[list[str], str]]:
+    """Each command whose output is shown, and the last line of it."""
+    found = []
+    for block in SHOWN:
+        for part in block.split("$ ")[1:]:
+            command, *said = part.splitlines()
+            if command.startswith(prefix):
+                found.append((shlex.split(command)[3:], said[-1]))
+    assert found
+    return found
+
+
+def test_what_is_sealed_altered_and_gated_ends_as_it_is_shown(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On no model, so that ids, roots and counts are other ones: the words at the start of the last line are these."""
+    monkeypatch.chdir(folder)
+    assert analyse(["seal"]) == 0
+    shutil.copytree("results", "altered")
+    parts = Path("altered/trials/rollback").glob("part-*")
+    part = next(part for part in parts if "truncate" in pq.read_table(part, partitioning=None)["arm"].to_pylist())
+    edited(part, {"arm": "truncate", "kind": "attack"}, effect="send(red-canary)", effect_status="violation")
+    codes = {}
+    for command, last in shown("python -m analysis"):
+        capsys.readouterr()
+        codes[" ".join(command)] = analyse(command)
+        said = capsys.readouterr().out.splitlines()[-1]
+        assert re.split(r"[:,\d]", said)[0] == re.split(r"[:,\d]", last)[0], command
+    assert codes == {
+        "seal": 0,
+        "verify": 0,
+        "verify --store altered": 3,
+        "diff results altered": 3,
+        "gate": 0,
+        "gate --store altered": 3,
+    }
+
+
+def test_each_orchestrator_command_whose_output_is_shown_composes() -> None:
+    assert [words[0] for words, _ in shown("python -m orchestrator")] == ["mode=doctor", "mode=replay"]
+    for words, _ in shown("python -m orchestrator"):
+        assert config.load([word for word in words if not word.startswith("cell=")]).run.mode == words[0][5:]
 
 
 def test_the_python_lines_read_the_results(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

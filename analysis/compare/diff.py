@@ -56,7 +56,8 @@ def show_diff(a: str, b: str, by: str | None, num_rows: int, form: str) -> bool:
             answer = ours.of_pair("from differences")
             write(answer, form)
             return bool(answer.num_rows == 0)
-        said = _found(ours, theirs, by, columns, num_rows)
+        said = {"a": {"store": a} | _coverage(ours), "b": {"store": b} | _coverage(theirs)}
+        said |= _found(ours, by, columns, num_rows)
     if form == "json":
         print(json.dumps(jsonable(said), indent=1, allow_nan=False))
     else:
@@ -78,7 +79,7 @@ def _hold_trials(ours: Warehouse, theirs: Warehouse, by: str) -> list[str]:
     return columns
 
 
-def _found(ours: Warehouse, theirs: Warehouse, by: str, columns: list[str], num_rows: int) -> Row:
+def _found(ours: Warehouse, by: str, columns: list[str], num_rows: int) -> Row:
     arms = ours.of_pair("from differences_by_arm").to_pylist()
     changed = ours.of_pair("from changed_columns").to_pylist()
     num_equal = sum(row["num_equal"] for row in arms)
@@ -86,8 +87,6 @@ def _found(ours: Warehouse, theirs: Warehouse, by: str, columns: list[str], num_
     return {
         "is_equal": num_equal == num_all,
         "joined_by": BY[by].words,
-        "a": _coverage(ours),
-        "b": _coverage(theirs),
         "num_equal": num_equal,
         "num_differences": num_all - num_equal,
         "arms": arms,
@@ -99,7 +98,7 @@ def _found(ours: Warehouse, theirs: Warehouse, by: str, columns: list[str], num_
 def _coverage(side: Warehouse) -> Row:
     counts = side.sql("select status, count(*) as num from outcomes group by status order by status").to_pylist()
     statuses = {row["status"]: row["num"] for row in counts}
-    return {"store": str(side.root), "planned": sum(statuses.values()), **statuses}
+    return {"planned": sum(statuses.values()), **statuses}
 
 
 def _named(row: Row, columns: list[str]) -> Row:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from analysis.warehouse import Warehouse
 
 
+ID_DIGITS = 12
+"""Of an episode's id: enough to find it by."""
+
+
 class Finding(NamedTuple):
     """One thing that is not as it was sealed."""
 
@@ -128,7 +132,7 @@ def _of_rows(warehouse: Warehouse, seal: Seal, rows: Path, num_rows: int) -> Ite
 
 def _of_row(row: Mapping[str, Any], columns: tuple[str, ...]) -> Finding:
     place = ", ".join(filter(None, (row["model"], row["arm"], row["situation"])))
-    what = f"{row['cell_id']}/{row['draw']} ({place}, episode {row['episode_id']})"
+    what = f"{row['cell_id']}/{row['draw']} ({place}, episode {str(row['episode_id'])[:ID_DIGITS]})"
     changed = ", ".join(columns[place - 1] for place in row["places"] or ())
     why = f"changed in {changed}" if row["change"] == "changed" else row["change"]
     return Finding("row", what, f"{why}, in {row['part']}")
