@@ -16,6 +16,7 @@ from analysis.formats import FORMATS, joined, write
 from analysis.report import write_report
 from analysis.seal import NAME, seal_store, verify_store
 from analysis.terminal import console, grid, neutral
+from analysis.values import natural
 from analysis.views import names, views
 from analysis.warehouse import Warehouse, connect, existing, expanded, publish
 
@@ -104,7 +105,7 @@ def parser() -> Parser:
             cost.add_arguments(command)
         if name == "verify":
             command.add_argument("--seal", metavar="FILE", help="the seal (default: seal.json in the store)")
-            command.add_argument("--rows", metavar="N", type=int, default=20, help="rows that are named (default: 20)")
+            command.add_argument("--rows", metavar="N", type=natural, default=20, help="rows to name (default: 20)")
         if name in ("diff", "gate"):
             compare.add_arguments(command)
         if name == "report":

@@ -17,6 +17,17 @@ SECOND = 10**9
 """Nanoseconds."""
 
 
+def natural(text: str) -> int:
+    """A count as somebody types it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not text.isdecimal():
+        raise ValueError(text)
+    return int(text)
+
+
 def rows_of(answer: pa.Table) -> Iterable[tuple[Any, ...]]:
     """The rows of an answer; by position, because a query may name a column twice.
 

@@ -104,6 +104,8 @@ class Warehouse:
         Raises:
             AnalysisError: it is not one query that reads.
         """
+        if not _is_text(query):
+            raise AnalysisError("a query is text, and this one holds bytes that are no UTF-8")
         with translated(self.root):
             statements = self._connection.extract_statements(query)
             if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
@@ -184,6 +186,11 @@ def existing(root: str | Path) -> Path:
     if not all((store / folder).is_dir() for folder in ("trials", "plans", "runs", "missing")):
         raise AnalysisError(f"no results at {store}: run `python -m orchestrator` first, or name its store by --store")
     return store
+
+
+def _is_text(said: str) -> bool:
+    """Whether DuckDB can be told this: a lone surrogate stands for a byte that is no text."""
+    return not any("\ud800" <= char <= "\udfff" for char in said)
 
 
 def _with(known: Mapping[str, str], query: str) -> str:

@@ -7,6 +7,7 @@ import argparse
 from analysis.compare.diff import show_diff
 from analysis.compare.gate import REASONS, Asked, show_gate
 from analysis.compare.sides import BY
+from analysis.values import natural
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     else:
         parser.add_argument("a", metavar="A", help="a results folder")
         parser.add_argument("b", metavar="B", help="the other one")
-        parser.add_argument("--rows", metavar="N", type=int, default=10, help="trials that are shown (default: 10)")
+        parser.add_argument("--rows", metavar="N", type=natural, default=10, help="trials that are shown (default: 10)")
 
 
 def show(asked: argparse.Namespace) -> bool:

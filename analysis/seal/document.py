@@ -168,7 +168,7 @@ def parsed(written: str) -> tuple[Seal, list[str]]:
         files = {str(path): str(digest) for path, digest in said["files"].items()}
         seal = Seal(tuple(map(str, said["columns"])), models, plans, runs, files, str(said["rows"]))
         return seal, list(_edits(said, seal))
-    except (ValueError, TypeError, KeyError, AttributeError) as fault:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as fault:
         raise AnalysisError(f"not a seal: {type(fault).__name__}: {fault}") from None
 
 

@@ -125,17 +125,21 @@ def _of_rows(warehouse: Warehouse, seal: Seal, rows: Path, num_rows: int) -> Ite
     if found and found[0]["num_rows"] > num_rows:
         yield Finding("row", "and more", f"{found[0]['num_rows']} rows differ; --rows shows more of them")
     for column in warehouse.of_pair("from changed_columns").to_pylist():
-        yield Finding(
-            "column", f"column {seal.columns[column['place'] - 1]}", f"differs in {number(column['num_rows'], 'row')}"
-        )
+        name, count = _column(seal.columns, column["place"]), number(column["num_rows"], "row")
+        yield Finding("column", f"column {name}", f"differs in {count}")
 
 
 def _of_row(row: Mapping[str, Any], columns: tuple[str, ...]) -> Finding:
     place = ", ".join(filter(None, (row["model"], row["arm"], row["situation"])))
     what = f"{row['cell_id']}/{row['draw']} ({place}, episode {str(row['episode_id'])[:ID_DIGITS]})"
-    changed = ", ".join(columns[place - 1] for place in row["places"] or ())
+    changed = ", ".join(_column(columns, place) for place in row["places"] or ())
     why = f"changed in {changed}" if row["change"] == "changed" else row["change"]
     return Finding("row", what, f"{why}, in {row['part']}")
+
+
+def _column(columns: tuple[str, ...], place: int) -> str:
+    """A column's name; its place where the seal was edited and names fewer than its rows have."""
+    return columns[place - 1] if place <= len(columns) else f"number {place}"
 
 
 def _of_plans(sealed: Mapping[str, Digest], found: Mapping[str, Digest]) -> Iterator[Finding]:

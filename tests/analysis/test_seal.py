@@ -339,6 +339,13 @@ def test_only_as_many_rows_are_named_as_are_asked_for(store, verified):
     assert lines(verified(store, None, "--rows", "0")[1], "column") == ["column reply: differs in 8 rows"]
 
 
+@pytest.mark.parametrize("count", ["-1", "x", "1.5", ""])
+def test_a_count_that_is_none_is_one_line(store, capsys, count):
+    assert main(["--store", str(store.root), "verify", f"--rows={count}"]) == 1
+    assert "invalid natural value" in (said := capsys.readouterr().err)
+    assert said.count("\n") == 1
+
+
 def test_a_program_gets_every_finding(store, verified):
     edited(part(store), 0, reply="other")
     code, said = verified(store, None, "--format", "json")
@@ -358,12 +365,37 @@ def test_hostile_names_are_text(make_store, verified):
     assert not set(said) & set("\x1b\u202e")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "3", '{"form": 2, "models": []}', "\x00"])
+@pytest.mark.parametrize("text", ["", "[]", "{}", "3", '{"form": 2, "models": []}', "\x00", "[" * 100_000])
 def test_what_is_no_seal_is_one_line(store, text, capsys):
     (store.root / "seal.json").write_text(text)
     capsys.readouterr()
     assert main(["--store", str(store.root), "verify"]) == 1
     assert capsys.readouterr().err.startswith("error: not a seal")
+
+
+@pytest.mark.parametrize("key", ["root", "num_trials", "models", "plans", "runs", "files", "columns", "rows"])
+def test_whatever_stands_in_a_seal_it_is_refused_or_found_to_be_edited(store, verified, key):
+    path = store.root / "seal.json"
+    honest = json.loads(path.read_text())
+    strange = [None, 3, "x", [], {}, [None], ["\ud800"], ["\x00"], ["a\"b'c"], {"m": 3}, {"m": {"num_rows": "x"}}]
+    for value in strange:
+        said = {name: held for name, held in honest.items() if name != "sha256"} | {key: value}
+        path.write_text(json.dumps(said))
+        assert verified(store)[0] in (1, 3), value
+        if key != "root":
+            path.write_text(json.dumps(said | {"sha256": document.own_digest(said)}))
+            assert verified(store)[0] in (0, 1, 3), value
+
+
+def test_a_seal_of_fewer_columns_than_its_rows_is_no_traceback(store, verified):
+    path = store.root / "seal.json"
+    said = {name: held for name, held in json.loads(path.read_text()).items() if name != "sha256"}
+    said["columns"] = said["columns"][:3]
+    path.write_text(json.dumps(said | {"sha256": document.own_digest(said)}))
+    edited(part(store), 0, reply="other")
+    code, out = verified(store)
+    assert code == 3
+    assert "column number " in out
 
 
 def test_a_seal_of_an_older_form_says_to_seal_anew(store, capsys):

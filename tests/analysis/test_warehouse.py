@@ -198,6 +198,7 @@ def test_order_survives(builder):
         ("from cenus", "no view 'cenus', did you mean 'census'?"),
         ("select num_flip from census", 'Candidate bindings: "num_flips"'),
         ("selct 1", 'syntax error at or near "selct"'),
+        ("select '\udcff'", "no UTF-8"),
     ],
 )
 def test_a_wrong_query_is_one_line_that_helps(builder, query, said):
