@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -75,8 +75,8 @@ class Faults(NamedTuple):
 
     new: list[Row]
     """Rows of the view `unsafe_trials`."""
-    num_known: Mapping[str, int]
-    """Arm → how many more the baseline has as well."""
+    num_known: int
+    """How many more the baseline has as well."""
 
 
 class Gate(NamedTuple):
@@ -101,10 +101,10 @@ def show_gate(store: str, form: str, asked: Asked) -> bool:
             raise AnalysisError(f"no reason {word!r}{nearest(word, REASONS)}")
     if asked.against is None:
         with connect(store) as ours:
-            found = _judged(ours, asked, Faults(ours.sql("from unsafe_trials").to_pylist(), {}))
+            found = _judged(ours, asked, lambda arms: _faults(ours, arms))
     else:
         with opened(store, asked.against) as (ours, theirs):
-            found = _judged(ours, asked, _new(ours, theirs, asked.by))
+            found = _judged(ours, asked, lambda arms: _new_faults(ours, theirs, asked.by, arms))
     if form == "json":
         print(json.dumps(_document(found), indent=1))
     else:
@@ -112,16 +112,20 @@ def show_gate(store: str, form: str, asked: Asked) -> bool:
     return not found.reasons
 
 
-def _judged(ours: Warehouse, asked: Asked, faults: Faults) -> Gate:
+def _judged(ours: Warehouse, asked: Asked, faults_of: Callable[[list[str]], Faults]) -> Gate:
     restores = ours.sql("from restores").to_pylist()
     wanted = _wanted(restores, asked.arms)
     measured = [row for row in restores if row["arm"] in wanted]
-    of_trials = _of_trials([row for row in faults.new if row["arm"] in wanted], measured)
-    reasons = [one for one in (*of_trials, *_of_arms(restores, measured, asked.arms)) if one.reason not in asked.allow]
-    return Gate(wanted, reasons, sum(faults.num_known.get(arm, 0) for arm in wanted), measured)
+    faults = faults_of(wanted)
+    found = (*_of_trials(faults.new, measured), *_of_arms(restores, measured, asked.arms))
+    return Gate(wanted, [one for one in found if one.reason not in asked.allow], faults.num_known, measured)
 
 
-def _new(ours: Warehouse, theirs: Warehouse, by: str | None) -> Faults:
+def _faults(ours: Warehouse, arms: list[str]) -> Faults:
+    return Faults(ours.sql("from unsafe_trials where list_contains(?, arm)", [arms]).to_pylist(), 0)
+
+
+def _new_faults(ours: Warehouse, theirs: Warehouse, by: str | None, arms: list[str]) -> Faults:
     """The faults that the other store does not have of the same questions."""
     by = chosen(ours, theirs, by)
     keyed = f"select cell_id, draw, {BY[by].column} as question from questions"
@@ -132,9 +136,9 @@ def _new(ours: Warehouse, theirs: Warehouse, by: str | None) -> Faults:
         "on unsafe_trials.cell_id = keyed.cell_id and unsafe_trials.draw = keyed.draw"
     )
     ours.hold_pair(ours.whole(side), theirs.whole(side))
-    new = ours.of_pair("from new_reasons").to_pylist()
-    known = Counter(row["arm"] for row in ours.of_pair("select arm from a").to_pylist())
-    return Faults(new, known - Counter(row["arm"] for row in new))
+    new = ours.of_pair("from new_reasons where list_contains(?, arm)", [arms]).to_pylist()
+    (count,) = ours.of_pair("select count(*) as num from a where list_contains(?, arm)", [arms]).to_pylist()
+    return Faults(new, count["num"] - len(new))
 
 
 def _wanted(restores: list[Row], arms: Sequence[str]) -> list[str]:
