@@ -822,13 +822,20 @@ MUTANTS = (
     Mutant(
         "a batch that computes wrongly, believed",
         POOL + "noise.py",
-        "if found <= self.tolerance * size:",
+        "if found <= self._bound * size:",
         "if True:",
         (
             GUARD + "test_a_wrong_position_in_any_row_is_noticed",
             GUARD + "test_a_neighbour_s_mask_in_any_row_is_noticed",
             GUARD + "test_logits_that_are_no_numbers_are_refused",
         ),
+    ),
+    Mutant(
+        "a batch of unproven kernels, whose probes happen to show no noise, believed to have none",
+        POOL + "noise.py",
+        "self.noise[shape] = max(found, self.rounding * size)",
+        "self.noise[shape] = found",
+        (GUARD + "test_unproven_kernels_are_never_believed_to_leave_no_noise",),
     ),
     Mutant(
         "a batch that computes wrongly only after it was proven",

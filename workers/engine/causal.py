@@ -64,7 +64,7 @@ class CausalEngine(Passes):
             layer1_tolerance=self._tolerance(),
             kernels="invariant" if kernels.is_installed(model) else "stock",
         )
-        self._batches = Proof(self._facts.layer1_tolerance)
+        self._batches = Proof(self._facts.layer1_tolerance, rounding=kernels.rounding(model))
 
     @property
     def facts(self) -> Facts:
@@ -298,10 +298,10 @@ class CausalEngine(Passes):
             return 0.0
         ids = self._probe()
         cut = len(ids) - min(8, len(ids) // 2)
-        whole = owned(self.prefill(ids[:cut]), self._owner)
-        steps = self._fork(whole)
+        whole, steps = (owned(self.prefill(ids[:cut]), self._owner) for _ in range(2))
         stepped = torch.cat([self._feed(steps, (token,)) for token in ids[cut:]])
-        return float((self._feed(whole, ids[cut:], keeps_all=True) - stepped).abs().max())
+        gap = (self._feed(whole, ids[cut:], keeps_all=True) - stepped).abs().max()
+        return max(float(gap), self._batches.rounding * float(stepped.abs().max()))
 
     def _looked_at(self, handle: Handle) -> CacheHandle:
         """The handle with nothing waiting: whoever looks at a state sees all of it encoded."""

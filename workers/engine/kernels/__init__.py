@@ -9,11 +9,23 @@ from __future__ import annotations
 from transformers import PreTrainedModel
 
 from workers.engine.kernels.attention import NAME
-from workers.engine.kernels.install import Stock, Weights, install, is_installed, restore, unfit
+from workers.engine.kernels.install import Stock, Weights, install, is_installed, restore, rounding, unfit
 from workers.engine.kernels.proof import prove
 from workers.engine.kernels.shallow import shallow
 
-__all__ = ["NAME", "Stock", "Weights", "adopt", "install", "is_installed", "prove", "restore", "shallow", "unfit"]
+__all__ = [
+    "NAME",
+    "Stock",
+    "Weights",
+    "adopt",
+    "install",
+    "is_installed",
+    "prove",
+    "restore",
+    "rounding",
+    "shallow",
+    "unfit",
+]
 
 
 def adopt(model: PreTrainedModel, weights: Weights = "packed") -> str | None:

@@ -89,3 +89,8 @@ def restore(model: PreTrainedModel, stock: Stock) -> None:
 def is_installed(model: PreTrainedModel) -> bool:
     """Whether the model computes with the invariant kernels."""
     return bool(model.config._attn_implementation == attention.NAME)
+
+
+def rounding(model: PreTrainedModel) -> float:
+    """What one rounding may move a number by, relative to it; 0 where the kernels keep every sum's order."""
+    return 0.0 if is_installed(model) else torch.finfo(model.dtype).eps

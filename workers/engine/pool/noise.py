@@ -98,10 +98,13 @@ class Proof:
     Attributes:
         tolerance: largest relative difference of a logit that honest kernels leave.
         refusal: why the model's states are computed alone; empty where they are not.
+        rounding: of the largest logit; kernels that are not proven invariant leave that much in some pass, also where
+            the probes' passes show nothing. 0 where they are proven.
     """
 
     tolerance: float
     refusal: str = ""
+    rounding: float = 0.0
     noise: dict[str, float] = field(default_factory=dict)
 
     def measure(self, batch: Batch, passes: Passes) -> float | None:
@@ -110,8 +113,8 @@ class Proof:
         if not self.refusal and shape not in self.noise:
             found, size = _measured(batch, passes)
             # Written so that a number that is none is refused.
-            if found <= self.tolerance * size:
-                self.noise[shape] = found
+            if found <= self._bound * size:
+                self.noise[shape] = max(found, self.rounding * size)
             else:
                 self.refusal = _apart(shape, found, size)
         return None if self.refusal else self.noise[shape]
@@ -120,9 +123,13 @@ class Proof:
         """What is wrong with a shape that was measured, if it is measured now; empty where nothing is."""
         for shape, known in self.noise.items():
             found, size = _measured(new_batch(*map(int, shape.split("x"))), passes)
-            if not found <= (self.tolerance * size if known else 0):
+            if not found <= (self._bound * size if known else 0):
                 return _apart(shape, found, size)
         return ""
+
+    @property
+    def _bound(self) -> float:
+        return max(self.tolerance, self.rounding)
 
 
 def _apart(shape: str, found: float, size: float) -> str:

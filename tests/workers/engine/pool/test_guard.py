@@ -11,11 +11,14 @@ import pytest
 import torch
 from pooling import Case, mixed, stream
 
+from workers import engine as engines
 from workers.engine import Ask, Engine
 from workers.engine import batch as batches
 from workers.engine.batch import Batch
+from workers.engine.passes import known
 from workers.engine.pool.batched import Batched
 from workers.engine.pool.choosing import choose
+from workers.spec import ModelSpec
 
 Make = Callable[..., Batched]
 NUM_ROWS = 7
@@ -126,6 +129,45 @@ def test_logits_that_are_no_numbers_are_refused(
     honest = Batch.feed
     monkeypatch.setattr(Batch, "feed", lambda *inputs, **how: honest(*inputs, **how) * float("nan"))
     assert is_refused(llama, ids, make_pool)
+
+
+def off_at_once(engine: Any, monkeypatch: pytest.MonkeyPatch, gap: float) -> None:
+    """Let every pass of several ids, alone or in a batch, give logits that lie so far from those of single steps."""
+    honest = engine._model.forward
+
+    def off(**inputs: Any) -> Any:
+        found = honest(**inputs)
+        if inputs["input_ids"].shape[1] > 1:
+            found.logits = found.logits + gap
+        return found
+
+    monkeypatch.setattr(engine._model, "forward", off)
+
+
+@pytest.fixture(scope="module")
+def unproven(tiny_spec: Callable[..., ModelSpec]) -> Any:
+    """A model of no invariant kernels, on which the probes' passes happen to show no noise."""
+    engine = engines.load(tiny_spec("llama", dtype="bfloat16", attention="eager"), num_threads=1)
+    assert engine.facts.kernels == "stock"
+    return engine
+
+
+def test_unproven_kernels_are_never_believed_to_leave_no_noise(unproven: Any) -> None:
+    pool = unproven.pool(is_batched=True)
+    assert not pool.prove()
+    largest = float(known(unproven.prefill((1, 2, 3))).abs().max())
+    assert min(pool.proof.noise.values()) >= largest * torch.finfo(torch.bfloat16).eps / 2
+    assert unproven._chunk_noise > 0
+
+
+@pytest.mark.parametrize(("gap", "is_wrong"), [(2**-6, False), (2.0, True)])
+def test_a_rounding_met_later_is_no_alarm_and_more_than_that_is_one(
+    unproven: Any, monkeypatch: pytest.MonkeyPatch, gap: float, is_wrong: bool
+) -> None:
+    pool = unproven.pool(is_batched=True)
+    assert not pool.prove()
+    off_at_once(unproven, monkeypatch, gap)
+    assert bool(pool.recheck()) == is_wrong
 
 
 def near_ties(engine: Any, ids: tuple[int, ...], make_pool: Make, noise: float) -> tuple[list[bool], list[float], int]:
