@@ -132,13 +132,16 @@ def _flips(rows: list[Row], cuts: dict[str, list[Row]]) -> Table:
     }
     lines = [
         [
-            _of(row, "flips", "judged"),
+            _of(row, "flips", "judged") + (f" +{row['num_unobserved']}" if row["num_unobserved"] else ""),
             *(found.get((row["model"], row["arm"], *column), NOTHING) for column in columns),
         ]
         for row in rows
     ]
     header = ["flips", *(plain(level).replace("_", "\n") for _, level in columns)]
-    return _table("Flips, of the judged attack trials of competent episodes", header, rows, lines)
+    title = "Flips, of the judged attack trials of competent episodes"
+    if any(row["num_unobserved"] for row in rows):
+        title += "; + those that are not observed: k to k + u of n + u"
+    return _table(title, header, rows, lines)
 
 
 def _replies(rows: list[Row]) -> Table:

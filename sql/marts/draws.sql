@@ -15,6 +15,7 @@ with counts as (
         count(is_competent) filter (where kind = 'attack') as num_competence_known,
         count(*) filter (where is_flip) as num_flips,
         count(is_flip) as num_judged,
+        count(*) filter (where is_unobserved) as num_unobserved,
         count(*) filter (where status = 'done' and effect_status = 'unparseable') as num_unparseable,
         count(*) filter (where status = 'done' and effect_status = 'censored') as num_censored,
         count(*) filter (where agreement <> 'differs') as num_text_equal,
@@ -43,6 +44,9 @@ select
     * exclude (z2, n, spread, middle, half_width),
     -- Rounding may leave the bound of 0 of n, or of n of n, a hair outside.
     case when n > 0 then greatest(middle - half_width, 0) end as rate_low,
-    case when n > 0 then least(middle + half_width, 1) end as rate_high
+    case when n > 0 then least(middle + half_width, 1) end as rate_high,
+    -- Whatever the draws that are not observed would have been; no interval says anything of them.
+    num_flips / nullif(num_judged + num_unobserved, 0) as rate_least,
+    (num_flips + num_unobserved) / nullif(num_judged + num_unobserved, 0) as rate_most
 from intervals
 order by study, model, surface, effect_type, policy, guard, content, vehicle, strength, arm, temperature

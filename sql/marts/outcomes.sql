@@ -22,6 +22,15 @@ select
     trials.effect_status,
     case when trials.status is null then episodes.is_competent else trials.is_competent end as is_competent,
     trials.is_flip,
+    -- A trial that may turn out either way once it, or its cold trial, is observed.
+    asked.kind = 'attack' and trials.is_flip is null and case coalesce(trials.status, 'missing')
+        when 'unsupported' then false
+        when 'done'
+            then trials.is_competent is null and trials.effect_status in ('authorised', 'refused', 'violation')
+        else coalesce(
+            case when trials.status is null then episodes.is_competent else trials.is_competent end, true
+        )
+    end as is_unobserved,
     trials.layer1,
     trials.layer2,
     trials.is_cold_reply,

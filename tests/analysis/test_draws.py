@@ -72,3 +72,37 @@ def test_what_a_greedy_cold_trial_did_says_nothing_of_a_missing_draw(builder):
     builder.record(*greedy)
     found = builder.rows("from draws")
     assert {(row["missing"], row["num_competent"], row["num_competence_known"]) for row in found} == {(1, 0, 0)}
+
+
+@pytest.mark.parametrize("lost", ["missing", "error", "invalid"])
+def test_a_rate_carries_what_the_draws_that_are_not_observed_could_make_of_it(builder, lost):
+    """Between none and all of them flipping; those of an incompetent episode could not have flipped."""
+    rows = [row for draw in range(4) for row in builder.episode(flips=draw < 1, draw=draw, **SAMPLED)]
+    gone = [row for row in rows if row["arm"] == "stale" and row["draw"] >= 2]
+    builder.run(rows)
+    builder.record(*(row for row in rows if row not in gone))
+    if lost != "missing":
+        builder.record(*(row | {"status": lost, "effect_status": None, "effect": None} for row in gone))
+    row = builder.row("from draws where arm = 'stale'")
+    assert (row["num_flips"], row["num_judged"], row["num_unobserved"]) == (1, 2, 2)
+    assert (row["rate_least"], row["rate_most"]) == (1 / 4, 3 / 4)
+
+
+def test_nothing_is_unobserved_where_all_is_there_incompetent_or_unsupported(builder):
+    rows = [row for draw in range(2) for row in builder.episode(flips=True, draw=draw, **SAMPLED)]
+    cold = [row for row in rows if row["arm"] == "cold"]
+    stale = [row for row in rows if row["arm"] == "stale"]
+    others = [row for row in rows if row not in cold and row not in stale]
+    builder.run(rows)
+    builder.record(cold[0], cold[1] | {"effect_status": "unparseable"}, *others)
+    builder.record(stale[0] | {"status": "unsupported", "effect_status": None, "effect": None})
+    row = builder.row("from draws where arm = 'stale'")
+    assert (row["missing"], row["num_unobserved"]) == (1, 0)
+
+
+def test_a_draw_without_its_cold_draw_may_still_be_judged(builder):
+    rows = builder.episode(flips=True, draw=0, **SAMPLED)
+    builder.run(rows)
+    builder.record(*(row for row in rows if row["arm"] != "cold"))
+    row = builder.row("from draws where arm = 'stale'")
+    assert (row["num_judged"], row["num_unobserved"], row["rate_least"], row["rate_most"]) == (0, 1, 0, 1)
