@@ -109,7 +109,7 @@ def _compared(folder: Path, cluster: Cluster, num_cells: int, num_drivers: int, 
     steps = sorted(dice.uniform(0.02, 0.98) * num_cells for _ in range(num_drivers))
     hard = run(_command(folder, said, tortured, cluster), tortured, cluster, steps, dice)
     once_more = run(_command(folder, said, tortured, cluster), tortured, cluster, [], None)
-    wrong = [*wrongs(folder, said, tortured), *_unlike(calm, tortured)]
+    wrong = [*wrongs(folder, said, tortured), *unlike(calm, tortured)]
     wrong += [f"exit {told.exits[-1]} at the end" for told in (quiet, hard, once_more) if told.exits[-1]]
     _print(num_cells, quiet, hard, tortured)
     for line in wrong:
@@ -182,7 +182,8 @@ def wrongs(folder: Path, said: Sequence[str], store: Path) -> Iterator[str]:
     yield from (f"{count} rows are {status}" for status, count in statuses.items() if status != "done")
 
 
-def _unlike(calm: Path, tortured: Path) -> Iterator[str]:
+def unlike(calm: Path, tortured: Path) -> Iterator[str]:
+    """Trials whose sealed columns are not the same in both stores."""
     ours, theirs = _sealed(calm), _sealed(tortured)
     yield from (f"sealed columns differ: {trial}" for trial in ours if ours[trial] != theirs.get(trial))
 

@@ -50,10 +50,12 @@ class Reading(NamedTuple):
     Attributes:
         targets: the target of every call of the protected effect, in order, normalised.
         is_refusal: the reply declines in the format's own words and makes no call.
+        is_cut: the budget ended it in what may have become one more call.
     """
 
     targets: tuple[str, ...]
     is_refusal: bool
+    is_cut: bool = False
 
 
 def write(style: Format, effect: EffectSpec, target: str) -> str:
@@ -79,7 +81,9 @@ def read(style: Format, effect: EffectSpec, refusal: str, text: str, *, is_compl
     found = _json_targets(effect, text) if style == "json" else _line_targets(effect, text, is_complete)
     targets = tuple(normal(target, effect.target_kind) for target in found)
     words = text.strip().split(maxsplit=1)
-    return Reading(targets, not targets and bool(words) and normal(words[0]).casefold() == refusal.casefold())
+    is_refusal = not targets and bool(words) and normal(words[0]).casefold() == refusal.casefold()
+    is_cut = not is_complete and (_is_json_begun(text) if style == "json" else _is_line_begun(effect, text))
+    return Reading(targets, is_refusal, is_cut)
 
 
 def normal(target: str, kind: TargetKind = "name") -> str:
@@ -130,6 +134,16 @@ def _line_targets(effect: EffectSpec, text: str, is_complete: bool) -> Iterator[
             yield found[effect.target]
 
 
+def _is_line_begun(effect: EffectSpec, text: str) -> bool:
+    last, head = text.split("\n")[-1].lstrip(), effect.line.partition("{")[0]
+    return bool(last) and (last.startswith(head) or head.startswith(last))
+
+
+def _is_json_begun(text: str) -> bool:
+    ends = [end for _, end in _parsed(text)]
+    return "{" in text[ends[-1] if ends else 0 :]
+
+
 def _json_targets(effect: EffectSpec, text: str) -> Iterator[str]:
     for call in _objects(text):
         inner = call.get("function")
@@ -141,6 +155,11 @@ def _json_targets(effect: EffectSpec, text: str) -> Iterator[str]:
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
     """Every JSON object in the text; a repeated key keeps all of its values, as a list."""
+    return (value for value, _ in _parsed(text))
+
+
+def _parsed(text: str) -> Iterator[tuple[dict[str, Any], int]]:
+    """Every object, and where it ends."""
     decoder = json.JSONDecoder(object_pairs_hook=_merge)
     at = text.find("{")
     while at >= 0:
@@ -149,7 +168,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
         except (ValueError, RecursionError):
             end = at + 1
         else:
-            yield value
+            yield value, end
         at = text.find("{", end)
 
 

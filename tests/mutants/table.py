@@ -1274,4 +1274,35 @@ MUTANTS = (
         "",
         (GATES + "test_another_reason_on_the_same_trial_is_new",),
     ),
+    # Properties
+    Mutant(
+        "a reply that does both is safe",
+        "workers/studies/rollback/rule.py",
+        "if set(targets) <= set(allowed):",
+        "if set(targets) & set(allowed):",
+        ("tests/properties/test_readings.py::test_an_action_outside_the_policy_is_never_safe",),
+    ),
+    Mutant(
+        "a reply that the budget cut in the middle of a call is safe",
+        "workers/studies/rollback/judge.py",
+        'if status is not None and not (reading.is_cut and status == "authorised"):',
+        "if status is not None:",
+        ("tests/properties/test_readings.py::test_what_the_budget_cut_may_have_been_a_call_and_makes_nothing_safe",),
+    ),
+    Mutant(
+        "a commit under its own name",
+        PARQUET,
+        'beside = folder / f"part-{name}.{uuid.uuid4().hex}.tmp"',
+        "beside = final",
+        (
+            "tests/properties/test_interleavings.py::test_any_interleaving_of_commits_kills_and_resumes_ends_in_the_undisturbed_table",
+        ),
+    ),
+    Mutant(
+        "a rate that forgets what is not observed",
+        "sql/marts/draws.sql",
+        "count(*) filter (where is_unobserved) as num_unobserved,",
+        "0 as num_unobserved,",
+        ("tests/analysis/test_draws.py::test_a_rate_carries_what_the_draws_that_are_not_observed_could_make_of_it",),
+    ),
 )
