@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,20 @@ def commit(folder: Path, name: str, table: pa.Table) -> bool:
             beside.unlink(missing_ok=True)
     faults.point(f"{what}:committed")
     return is_first
+
+
+def sweep(folder: Path, older_than_s: float) -> list[Path]:
+    """Remove what writers that were killed left half written; nobody who still writes is older than that.
+
+    A file from the future, of a clock that was set back since, is left where it is.
+    """
+    swept = []
+    for path in folder.glob("part-*.tmp"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > older_than_s:
+                path.unlink()
+                swept.append(path)
+    return swept
 
 
 def rows_to_table(rows: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.Table:

@@ -57,7 +57,7 @@ class Store:
         return self.root / "wandb"
 
     def prepare(self) -> None:
-        """Make the folders, each with a zero-row part, so that views work on an empty store.
+        """Make the folders, each with a zero-row part, so that views work on an empty store; sweep what was given up.
 
         Raises:
             StoreError: the store cannot be written.
@@ -65,6 +65,7 @@ class Store:
         for folder, schema in self._schemas():
             # Named by its columns, so that a column that a later version adds is there before the first row with it.
             parquet.commit(folder, f"empty-{digest(schema.to_string())[:8]}", schema.empty_table())
+            parquet.sweep(folder, SWEPT_AFTER_S)
 
     def readable(self, folder: Path, columns: tuple[str, ...]) -> Iterator[pa.Table]:
         """The given columns of every sound part; one that is damaged or not ours is skipped (see `set_aside`)."""
@@ -116,6 +117,9 @@ class Store:
         yield self.runs, table_schema(RUN)
         yield self.missing, table_schema(MISSING)
 
+
+SWEPT_AFTER_S = 24 * 3600.0
+"""Age of a half-written file whose writer is dead; a block takes seconds to write, on whatever machine."""
 
 OTHERS = pa.schema([(column.name, column.type) for column in CORE])
 """What is known of the trials of a study that this checkout does not have."""

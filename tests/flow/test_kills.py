@@ -6,7 +6,7 @@ import signal
 from typing import Any
 
 import pytest
-from flow.project import Project, kill, wait_for, worker_processes
+from flow.project import REPOSITORY, Project, kill, wait_for, worker_processes
 
 RAY = ("model=slow", "executor=ray", "executor.slots=2", "block_episodes=1")
 
@@ -46,6 +46,23 @@ def test_a_kill_in_the_middle_loses_and_doubles_nothing(
     assert len(by_run) == (1 if victims == "worker" else 2)
     if victims != "worker":
         assert 0 < by_run[max(by_run)] <= 108 - 6 * committed
+
+
+def test_two_models_in_one_store_killed_and_resumed_by_eight_workers(project: Project) -> None:
+    text = (REPOSITORY / "conf" / "model" / "scripted.yaml").read_text()
+    for name in ("one", "other"):
+        project.add_model(name, text.replace("scripted", "scripted\n  decode_ms: 40").replace("cpus: 1", "cpus: 0.2"))
+    said = ("model=[one,other]", "executor=ray", "block_episodes=1")
+    driver = project.start("tracking=off", *said, "executor.slots=2")
+    after_the_first_part(project, driver)
+    kill(driver)
+    again = project.run(*said, "executor.slots=8")
+    assert again.returncode == 0, again.stderr
+    assert project.query("select model, count(*) from trials group by model order by model") == [
+        ("one", 108),
+        ("other", 108),
+    ]
+    assert project.query("select count(*), count(distinct (cell_id, draw)) from trials_all") == [(216, 216)]
 
 
 def test_ctrl_c_ends_at_the_next_commit_and_says_so(slow: Project, undisturbed: list[tuple[Any, ...]]) -> None:

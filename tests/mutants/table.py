@@ -1305,4 +1305,18 @@ MUTANTS = (
         "0 as num_unobserved,",
         ("tests/analysis/test_draws.py::test_a_rate_carries_what_the_draws_that_are_not_observed_could_make_of_it",),
     ),
+    Mutant(
+        "the latest plan by the clock",
+        "sql/marts/latest_plans.sql",
+        "order by sequence desc, run_id desc",
+        "order by run_id desc, sequence desc",
+        ("tests/flow/test_clock.py::test_the_latest_run_is_the_latest_whatever_the_clock_says",),
+    ),
+    Mutant(
+        "a sweep that takes what is being written",
+        PARQUET,
+        "if time.time() - path.stat().st_mtime > older_than_s:",
+        "if True:",
+        (FAULTS + "test_what_a_dead_writer_left_is_swept_and_what_a_living_one_writes_is_not",),
+    ),
 )

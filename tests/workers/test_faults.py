@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 from workers import faults, parquet
 from workers.block import Block, Job
 from workers.errors import StoreError
+from workers.store import Store
 from workers.worker import Worker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,3 +107,18 @@ def test_a_zombie_that_commits_while_another_runs_its_block_doubles_nothing(
     assert other[0].is_first
     assert {row["run_id"] for row in rows(job)} == {"other"}
     assert len(rows(job)) == block.num_trials
+
+
+def test_what_a_dead_writer_left_is_swept_and_what_a_living_one_writes_is_not(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.prepare()
+    folder = store.trials("rollback")
+    ages = {"dead": 25 * 3600, "living": 60, "from-the-future": -3600}
+    for name, age_s in ages.items():
+        left = folder / f"part-{name}.{name}.tmp"
+        left.write_bytes(b"PAR1 half")
+        os.utime(left, (time.time() - age_s,) * 2)
+    before = parquet.parts(folder)
+    store.prepare()
+    assert sorted(path.name.split(".")[0] for path in folder.glob("*.tmp")) == ["part-from-the-future", "part-living"]
+    assert parquet.parts(folder) == before
