@@ -46,10 +46,12 @@ def test_a_terminal_is_sent_no_character_that_acts(ask):
 
 
 def test_no_field_of_csv_begins_a_formula_and_numbers_stay_numbers(ask):
+    csv.field_size_limit(10**7)
     fields = [row[0] for row in csv.reader(io.StringIO(ask("csv"), newline=""))][1:]
-    assert not [field for field in fields if field.startswith(tuple("=+-@\t\r\uff1d"))]
+    begins = tuple("=+-@\t\r\uff1d")
+    assert not [field for field in fields if field.startswith(begins)]
     assert {f"'{text}" for text in FORMULAS.values()} <= set(fields)
-    assert set(TEXTS.values()) - set(FORMULAS.values()) <= set(fields)
+    assert {text for text in TEXTS.values() if not text.startswith(begins)} <= set(fields)
     assert ask("csv", "select -1.5 as x, -2 as y, '-3' as z") == "x,y,z\n-1.5,-2,'-3\n"
     assert ask("csv", 'select 1 as "=1+1"') == "'=1+1\n1\n"
 
@@ -60,15 +62,15 @@ def test_no_field_of_csv_begins_a_formula_and_numbers_stay_numbers(ask):
 @pytest.mark.skipif(BROWSER is None, reason="needs chromium: no browser was found, so nothing was opened")
 @pytest.mark.parametrize("harmless", [True, False])
 def test_a_real_browser_runs_nothing_of_the_page(make_store, tmp_path, harmless):
-    """The same words in a page of no care act, so that the test would see it."""
+    """The image alone acts in a page of no care, so the test would see it; an alert would hold the browser there."""
     word = " ".join(MARKUP.values())
     page = tmp_path / "page.html"
     text = written(make_store("results"), word, page)
     if not harmless:
-        page.write_text(f"<!DOCTYPE html><title>Residue</title><body>{word}</body>", encoding="utf-8")
+        page.write_text(f"<!DOCTYPE html><title>Residue</title><body>{MARKUP['image']}</body>", encoding="utf-8")
     log = tmp_path / "requests.json"
-    flags = (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}", f"--log-net-log={log}", "--enable-logging=stderr")
-    done = subprocess.run([str(BROWSER), *flags, page.as_uri()], capture_output=True, text=True, timeout=200, check=False)
+    flags = (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}", f"--log-net-log={log}", "--enable-logging=stderr", "--timeout=8000")
+    done = subprocess.run([str(BROWSER), *flags, page.as_uri()], capture_output=True, text=True, timeout=60, check=False)
     title = re.search(r"<title>(.*?)</title>", done.stdout)
     assert title, done.stderr[-2000:]
     asked = f"http://127.0.0.1:9/{MARK}" in Path(log).read_text(encoding="utf-8", errors="replace")
@@ -78,4 +80,4 @@ def test_a_real_browser_runs_nothing_of_the_page(make_store, tmp_path, harmless)
         assert MARK in text
         assert "<script" not in done.stdout
     else:
-        assert MARK in title[1] or asked or said
+        assert (MARK in title[1], asked) == (True, True)
