@@ -56,8 +56,6 @@ def test_no_field_of_csv_begins_a_formula_and_numbers_stay_numbers(ask):
     assert ask("csv", 'select 1 as "=1+1"') == "'=1+1\n1\n"
 
 
-
-
 @pytest.mark.browser
 @pytest.mark.skipif(BROWSER is None, reason="needs chromium: no browser was found, so nothing was opened")
 @pytest.mark.parametrize("harmless", [True, False])
@@ -69,8 +67,16 @@ def test_a_real_browser_runs_nothing_of_the_page(make_store, tmp_path, harmless)
     if not harmless:
         page.write_text(f"<!DOCTYPE html><title>Residue</title><body>{MARKUP['image']}</body>", encoding="utf-8")
     log = tmp_path / "requests.json"
-    flags = (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}", f"--log-net-log={log}", "--enable-logging=stderr", "--timeout=8000")
-    done = subprocess.run([str(BROWSER), *flags, page.as_uri()], capture_output=True, text=True, timeout=60, check=False)
+    flags = (
+        *FLAGS,
+        f"--user-data-dir={tmp_path / 'profile'}",
+        f"--log-net-log={log}",
+        "--enable-logging=stderr",
+        "--timeout=8000",
+    )
+    done = subprocess.run(
+        [str(BROWSER), *flags, page.as_uri()], capture_output=True, text=True, timeout=60, check=False
+    )
     title = re.search(r"<title>(.*?)</title>", done.stdout)
     assert title, done.stderr[-2000:]
     asked = f"http://127.0.0.1:9/{MARK}" in Path(log).read_text(encoding="utf-8", errors="replace")
