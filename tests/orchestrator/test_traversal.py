@@ -26,15 +26,3 @@ def test_a_name_that_leads_out_of_its_folder_is_one_line(
     assert (said.out, said.err.count("\n")) == ("", 1)
     assert said.err.startswith("error: ")
     assert not (tmp_path / "results").exists()
-
-
-@pytest.mark.parametrize("cell", [OUT, "/etc/passwd", "*", "%", "' or 1=1 --"])
-def test_a_cell_to_replay_is_an_id_and_no_path_pattern_or_query(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], cell: str
-) -> None:
-    store = f"store.root={tmp_path / 'results'}"
-    assert command.main(["model=scripted", "executor=inline", "tracking=off", "limit=4", store]) == 0
-    capsys.readouterr()
-    assert command.main(["mode=replay", store, f'cell="{cell}"']) == 1
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
