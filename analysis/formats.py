@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +17,8 @@ from analysis.values import jsonable, rows_of, said
 FORMATS = ("table", "csv", "json", "parquet")
 SPECIAL = set(',"\r\n')
 """What makes a field of CSV need quotes."""
+FORMULA = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")
+"""What a spreadsheet may take for the begin of a formula (OWASP, CSV injection)."""
 
 
 def write(answer: pa.Table, form: str) -> None:
@@ -54,10 +57,16 @@ def _write_parquet(answer: pa.Table) -> None:
 
 
 def _write_csv(answer: pa.Table) -> None:
-    """Raw for a file or a pipe; on a terminal, model output must not move the cursor."""
+    """For a file or a pipe, raw but for formulas; on a terminal, model output must not move the cursor."""
     seen = neutral if sys.stdout.isatty() else str
     for row in [answer.column_names, *rows_of(answer)]:
-        sys.stdout.write(",".join(_field(None if value is None else seen(said(value))) for value in row) + "\n")
+        sys.stdout.write(",".join(_field(None if value is None else seen(_inert(value))) for value in row) + "\n")
+
+
+def _inert(value: Any) -> str:
+    """A value as text; an apostrophe before a text that a spreadsheet would compute. Numbers stay numbers."""
+    text = said(value)
+    return f"'{text}" if isinstance(value, str) and text.startswith(FORMULA) else text
 
 
 def _field(text: str | None) -> str:

@@ -22,6 +22,7 @@ from orchestrator.answers import Answers, published
 from orchestrator.config import Composed
 from orchestrator.progress import Progress, one_line
 from orchestrator.run import Prepared, Result, carry_out, prepare, why_stale
+from orchestrator.secrets import masked
 from orchestrator.terminal import open_streams, plain, speaking
 from orchestrator.tracking import make_tracker
 from workers.errors import ConfigError, ResidueError
@@ -55,13 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         open_streams()
         return _carried_out(sys.argv[1:] if arguments is None else arguments)
     except (ResidueError, AnalysisError) as error:
-        print(f"error: {plain(str(error))}", file=sys.stderr)
+        print(f"error: {plain(masked(str(error)))}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
         print("stopped at once; what was committed stays, the same command goes on from there", file=sys.stderr)
         return STOPPED
     except Exception:
-        traceback.print_exc()
+        print("\n".join(map(plain, masked(traceback.format_exc()).splitlines())), file=sys.stderr)
         print("this is a bug in Residue, not in your configuration", file=sys.stderr)
         return FAILED
 

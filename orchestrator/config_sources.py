@@ -205,6 +205,8 @@ def _spelled_out(override: str) -> str:
         raise ConfigError(f"{override!r} is not of the form key=value")
     if key.lstrip("+~").split(".")[0].split("/")[0] == "hydra":
         raise ConfigError(f"{key}: Hydra's own settings have no effect here; Residue places and repeats the work")
+    if key.lstrip("+") in GROUPS and ".." in re.split(r"[/\\\\]", value.strip(" \"'")):
+        raise ConfigError(f"{key}={value}: a name of a file in conf/{key.lstrip('+')}/, and no path out of it")
     if key.lstrip("+") in GROUPS and not value.startswith(("[", "{", '"', "'")):
         # Quoted: Hydra reads null, false and 5 as anything but a file's name.
         return f"{'+grid' if key == 'grid' else key}={_quoted(value)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +12,21 @@ _SECRET = re.compile(r"secret|passw|credential|authorization|bearer")
 _KEY = re.compile(r"(token|key|pat)s?(?![a-z])")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _IN_TEXT = re.compile(r"(?<=://)[^/@\s]+(?=@)|\b(?:hf_|sk-|ghp_|github_pat_|glpat-|AKIA)[A-Za-z0-9_-]{8,}")
+
+_ASSIGNED = re.compile(
+    r"(?i)\b([\w.+-]*(?:secret|passw|credential|api_?key|access_?key|token)[\w.]*['\"]?\s*[=:]\s*)[^\s,;&]+"
+)
+_LEAST = 8
+"""Characters of a secret in the environment; a shorter one would mask words that mean nothing."""
+
+
+def masked(text: str) -> str:
+    """A message for the terminal without tokens, what is assigned to a key like a secret's, and the environment's."""
+    text = _IN_TEXT.sub("***", text)
+    for key, value in os.environ.items():
+        if len(value) >= _LEAST and _is_secret(key, value):
+            text = text.replace(value, "***")
+    return _ASSIGNED.sub(r"\1***", text)
 
 
 def without_secrets(value: Any) -> Any:

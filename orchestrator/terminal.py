@@ -12,12 +12,13 @@ from pathlib import Path
 
 from workers.errors import ResidueError
 
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
 
 def plain(text: str) -> str:
-    """`text` with control and format characters (ANSI escapes, bidi marks, line breaks) shown as escapes."""
+    """`text` with control, format and unseen characters (ANSI escapes, bidi marks, line breaks) shown as escapes."""
     return "".join(
-        char.encode("unicode_escape").decode() if unicodedata.category(char) in ("Cc", "Cf", "Cs") else char
-        for char in text
+        char.encode("unicode_escape").decode() if unicodedata.category(char) in _HIDDEN else char for char in text
     )
 
 

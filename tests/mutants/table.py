@@ -1319,4 +1319,43 @@ MUTANTS = (
         "if True:",
         (FAULTS + "test_what_a_dead_writer_left_is_swept_and_what_a_living_one_writes_is_not",),
     ),
+    # What a hostile text would do at a door
+    Mutant(
+        "a formula in CSV",
+        "analysis/formats.py",
+        "isinstance(value, str) and text.startswith(FORMULA)",
+        "False",
+        ("tests/analysis/test_hostile.py::test_no_field_of_csv_begins_a_formula_and_numbers_stay_numbers",),
+    ),
+    Mutant(
+        "an escape on the terminal",
+        "analysis/terminal.py",
+        "if unicodedata.category(char) in HIDDEN else",
+        "if False else",
+        ("tests/analysis/test_hostile.py::test_a_terminal_is_sent_no_character_that_acts",),
+    ),
+    Mutant(
+        "an escape in a message",
+        "orchestrator/terminal.py",
+        "if unicodedata.category(char) in _HIDDEN else",
+        "if False else",
+        ("tests/orchestrator/test_secrets.py::test_a_message_is_one_line_that_moves_no_cursor",),
+    ),
+    Mutant(
+        "a secret of the environment in a message",
+        "orchestrator/secrets.py",
+        "len(value) >= _LEAST and",
+        "False and",
+        (
+            "tests/orchestrator/test_secrets.py::test_a_secret_of_the_environment_is_in_no_message",
+            "tests/orchestrator/test_secrets.py::test_a_traceback_holds_no_secret_and_no_escape",
+        ),
+    ),
+    Mutant(
+        "a secret of the command line in an error",
+        "orchestrator/command.py",
+        "plain(masked(str(error)))",
+        "plain(str(error))",
+        ("tests/orchestrator/test_secrets.py::test_a_secret_of_the_command_line_is_in_no_error",),
+    ),
 )

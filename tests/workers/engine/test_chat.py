@@ -97,3 +97,21 @@ def test_a_carrier_is_found_by_ids_in_its_usual_contexts(
     assert any(ids[at : at + len(form)] == form for form in forms for at in range(len(ids)))
     assert () not in forms
     assert engine.segmentations("") == () or architecture == "llama"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "''.__class__.__mro__[1].__subclasses__()",
+        "messages.__class__.__base__.__subclasses__()",
+        "raise_exception.__globals__['__builtins__']",
+        "self.__init__.__globals__",
+        "cycler.__init__.__globals__.os.system('true')",
+        "range(10 ** 9) | list",
+        "('%c' % 0).__class__.__format__.__self__",
+    ],
+)
+def test_a_template_reaches_nothing_outside_its_sandbox(tiny_spec: MakeSpec, body: str) -> None:
+    engine = engines.load(tiny_spec("llama", chat_template=f"{{{{ {body} }}}}"), num_threads=1)
+    with pytest.raises(TemplateError):
+        engine.render(HELLO)

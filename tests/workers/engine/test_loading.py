@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import shutil
 import sys
 from collections.abc import Callable
@@ -102,6 +104,51 @@ def test_a_tokenizer_without_a_template_is_refused(folder: Path) -> None:
 def test_pickled_weights_are_refused(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     refused(folder, "only pickled weights .*convert them to safetensors")
+
+
+class Writes:
+    """What writes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_pickled_weights_are_never_unpickled(folder: Path, tmp_path: Path, beside: bool) -> None:
+    mark = tmp_path / "mark"
+    torch.save({"x": Writes(mark)}, folder / "pytorch_model.bin")
+    if beside:
+        load(folder)
+    else:
+        (folder / "model.safetensors").unlink()
+        refused(folder, "only pickled weights")
+    assert not mark.exists()
+    torch.load(folder / "pytorch_model.bin", weights_only=False)
+    assert mark.exists()
+
+
+def test_code_that_comes_with_a_model_is_never_run(folder: Path, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    (folder / "evil.py").write_text(f"from pathlib import Path\nPath({str(mark)!r}).touch()\nEvil = object\n")
+    for name, classes in (
+        ("config.json", {"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"}),
+        ("tokenizer_config.json", {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}),
+    ):
+        path = folder / name
+        said = json.loads(path.read_text()) | {"auto_map": classes}
+        path.write_text(json.dumps(said))
+    with contextlib.suppress(ModelError):
+        load(folder)
+    assert not mark.exists()
+    config = folder / "config.json"
+    config.write_text(config.read_text().replace('"model_type": "llama"', '"model_type": "evil"'))
+    with pytest.raises(ModelError) as error:
+        load(folder)
+    assert "\n" not in str(error.value)
+    assert not mark.exists()
 
 
 def test_gpus_that_are_not_there_are_missed(folder: Path) -> None:
