@@ -13,8 +13,10 @@ _KEY = re.compile(r"(token|key|pat)s?(?![a-z])")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _IN_TEXT = re.compile(r"(?<=://)[^/@\s]+(?=@)|\b(?:hf_|sk-|ghp_|github_pat_|glpat-|AKIA)[A-Za-z0-9_-]{8,}")
 
+# A number is nobody's secret, and `decode.max_new_tokens: must be …` assigns nothing.
 _ASSIGNED = re.compile(
-    r"(?i)\b([\w.+-]*(?:secret|passw|credential|api_?key|access_?key|token)[\w.]*['\"]?\s*[=:]\s*)[^\s,;&]+"
+    r"(?i)\b([\w.+-]*(?:secret|passw|credential|api_?key|access_?key|token)[\w.]*(?:=|['\"]\s*:\s*['\"]?))"
+    r"(?![\d.]+\b)[^\s,;&]+"
 )
 _LEAST = 8
 """Characters of a secret in the environment; a shorter one would mask words that mean nothing."""

@@ -56,3 +56,15 @@ def test_a_traceback_holds_no_secret_and_no_escape(
     assert "\u202e" not in said
     assert SECRET not in said
     assert "RuntimeError: \\x1b[2J" in said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "study.decode.max_new_tokens: input should be a valid integer, got 'x'",
+        "the reply needs max_new_tokens=24 or more",
+        "tokenizer: no such file",
+    ],
+)
+def test_a_message_about_tokens_that_are_no_secret_stays_whole(line: str) -> None:
+    assert masked(line) == line
