@@ -110,6 +110,9 @@ def _first_problem(where: str, schema: type[Any], refusal: ValidationError) -> s
         return f"unknown key {path[-1]!r}{f' in {parent}' if parent else ''}{nearest(path[-1], known)}"
     if problem["type"] == "missing":
         return f"{place} is missing"
+    if problem["type"] == "tuple_type" and isinstance(problem["input"], str | int | float):
+        levels = ",".join(level.strip() for level in str(problem["input"]).split(","))
+        return f"{place}: should be a list: {place}=[{levels}]"
     message = problem["msg"].removeprefix("Value error, ")
     given = "" if isinstance(problem["input"], dict) else f", got {problem['input']!r:.80}"
     return f"{place}: {message[0].lower()}{message[1:]}{given}"

@@ -27,6 +27,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("orchestrator", "workers", "analysis", "conf", "sql"):
         shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(REPOSITORY / "pyproject.toml", folder)
     run(folder, "python -m orchestrator model=scripted executor=inline tracking=off study.decode.max_new_tokens=23")
     return folder
 
@@ -37,6 +38,10 @@ def run(folder: Path, command: str) -> str:
     done = subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def python_of(title: str) -> list[str]:
+    return [name for name, _ in FILE.findall(RECIPES[title]) if name.endswith(".py")]
 
 
 def test_there_is_a_recipe_for_each_of_them() -> None:
@@ -56,10 +61,19 @@ def test_a_recipe_works_as_it_stands(checkout: Path, title: str) -> None:
     assert files
     assert commands
     for name, content in files:
-        assert not (checkout / name).exists()
+        assert not (REPOSITORY / name).exists()
         (checkout / name).write_text(content)
     said = "".join(run(checkout, command) for block in commands for command in block.splitlines())
     assert said.strip()
     for kind, num_trials in {"model": 6, "arm": 36, "effect": 6, "gate": 6, "study": 6}.items():
         if f"new {kind}" in title:
             assert f"{num_trials} trials run" in said
+
+
+@pytest.mark.parametrize("title", [title for title in RECIPES if python_of(title)])
+def test_a_recipe_passes_the_checks_that_it_is_sent_through(checkout: Path, title: str) -> None:
+    for name, content in FILE.findall(RECIPES[title]):
+        (checkout / name).write_text(content)
+    files = " ".join(python_of(title))
+    for check in ("ruff check", "ruff format --check", "mypy --follow-imports=silent"):
+        run(checkout, f"python -m {check} {files}")

@@ -94,6 +94,22 @@ def test_a_value_that_makes_no_sense_is_refused_with_its_place(override: str, wh
     assert where in refusal(override)
 
 
+@pytest.mark.parametrize(
+    ("override", "mend"),
+    [
+        ("study.levels.vehicle=user_turn", "study.levels.vehicle=[user_turn]"),
+        ("study.levels.strength=neutral, imperative", "study.levels.strength=[neutral,imperative]"),
+        ("study.arms=stale", "study.arms=[stale]"),
+        ("study.seed=1", ""),
+        ("study.decode.temperature=warm", ""),
+    ],
+)
+def test_one_value_in_the_place_of_a_list_is_told_how_to_write_it(override: str, mend: str) -> None:
+    """hydra#573, from the other side: values with commas between them are no list either."""
+    said = refusal(override)
+    assert said.endswith(f"should be a list: {mend}") if mend else "should be a list" not in said
+
+
 @pytest.mark.parametrize("name", ["éé", "inf", "nan", "1", "true", "1e5", "null"])
 def test_what_looks_like_a_number_is_still_a_models_name(name: str) -> None:
     assert f"unknown model {name!r}" in refusal(f"model={name}")
