@@ -149,6 +149,12 @@ def test_restore_costs_has_a_row_an_arm_and_length_and_calls_no_one_pass_a_resto
             assert float(row["restore_ms_q1"]) <= float(row["restore_ms"]) <= float(row["restore_ms_q3"])
 
 
+def test_each_repeat_of_a_length_is_committed_as_soon_as_it_is_measured(ask) -> None:
+    """lmms-eval#852: a run that is stopped keeps what it had measured."""
+    words = "select count(*) as num_trials from record_parts group by part order by all"
+    assert [row["num_trials"] for row in table(ask, "sql", words)] == ["4"] * 18
+
+
 def test_no_check_finds_a_fault_in_the_cost_grid(ask) -> None:
     """Lengths and repeats are axes of this study, and no two versions of one situation."""
     assert ask("checks")[0] == 0
