@@ -47,6 +47,8 @@ class Parser(argparse.ArgumentParser):
         if wrong:
             options = [option.strip(" '") for option in wrong[3].split(",")]
             message = f"unknown {wrong[1].lstrip('-')} {wrong[2]!r}{nearest(wrong[2], options)}"
+        if message.endswith("required: command"):
+            message = f"name a command: {', '.join(COMMANDS)}"
         raise AnalysisError(message)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints, ValidationError, field_validator
 
 from workers.errors import ConfigError, nearest
 from workers.spec import Spec
@@ -38,6 +38,14 @@ class StoreConfig(Spec):
 
     kind: Literal["local"]
     root: Annotated[str, StringConstraints(min_length=1)]
+
+    @field_validator("root")
+    @classmethod
+    def _is_a_folder(cls, root: str) -> str:
+        """As a path, `s3://bucket` would be a folder `s3:` beside the code, and the bucket would stay empty."""
+        if "://" in root:
+            raise ValueError("should be a folder; mount the storage and name the folder that it is mounted at")
+        return root
 
 
 Words = Annotated[str, StringConstraints(pattern=r"\S")]

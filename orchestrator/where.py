@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from workers.errors import ConfigError, nearest
 
 Predicate = Callable[[Mapping[str, Any]], bool]
+
+_ASSIGNMENT = re.compile(r"(?<![=!<>])=(?!=)")
 
 
 Levels = Mapping[str, Collection[Any]]
@@ -33,7 +36,9 @@ def predicate(where: str | dict[str, Any] | None, levels: Levels) -> Predicate:
     try:
         tree = ast.parse(where.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as fault:
-        raise ConfigError(f"where={where!r} is not an expression: {fault.args[0] if fault.args else fault}") from None
+        mend = "; two equals signs compare: ==" if _ASSIGNMENT.search(where) else ""
+        why = fault.args[0] if fault.args else fault
+        raise ConfigError(f"where={where!r} is not an expression: {why}{mend}") from None
     _check(tree, levels, where)
     return lambda cell: bool(_value(tree, cell))
 

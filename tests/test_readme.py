@@ -90,6 +90,18 @@ def test_what_is_sealed_altered_and_gated_ends_as_it_is_shown(
     }
 
 
+def test_a_run_cut_short_closes_the_gate_of_its_store_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    shutil.copytree("results", "beside")
+    cut = ["model=scripted", "executor=inline", "tracking=off", "--quiet", "limit=12", "name=try"]
+    fewer = "study.decode.max_new_tokens=23"  # cells of its own, or nothing would be missing
+    assert analyse(["gate", "--store", "beside"]) == 0
+    assert orchestrate([*cut, fewer, "store.root=own"]) == 0
+    assert analyse(["gate", "--store", "beside"]) == 0
+    assert orchestrate([*cut, fewer, "store.root=beside"]) == 0
+    assert analyse(["gate", "--store", "beside"]) == 3
+
+
 def test_each_orchestrator_command_whose_output_is_shown_composes() -> None:
     assert [words[0] for words, _ in shown("python -m orchestrator")] == ["mode=doctor", "mode=replay"]
     for words, _ in shown("python -m orchestrator"):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.__main__ import main
+from analysis.__main__ import COMMANDS, main
 from analysis.terminal import neutral
 
 ROOT = Path(__file__).parents[2]
@@ -156,7 +156,7 @@ def test_a_column_named_twice_is_shown_twice(ask):
         (["sql", "from cenus"], "no view 'cenus', did you mean 'census'?"),
         (["census", "--store", "/nowhere"], "no results at /nowhere"),
         (["sql"], "the following arguments are required: query"),
-        ([], "the following arguments are required: command"),
+        ([], f"error: name a command: {', '.join(COMMANDS)}\n"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_1(ask, words, said):

@@ -66,6 +66,8 @@ def test_a_misspelt_name_is_refused_with_the_nearest_right_one(override: str, ne
         ("study.levels.vehicle=[]", "study.levels.vehicle is empty"),
         ("study.arms=[]", "study.arms is empty"),
         ("study.arms=[stale,stale]", "twice"),
+        ("store.root=s3://bucket/results", "store.root: should be a folder; mount the storage"),
+        ("store.root=file:///tmp/results", "store.root: should be a folder; mount the storage"),
         ("study.levels.kind=[attack,attack]", "twice"),
         ("model=", "models is empty"),
         ("model=[scripted,scripted]", "twice"),

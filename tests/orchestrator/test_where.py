@@ -70,6 +70,19 @@ def test_anything_but_a_comparison_of_axes_is_refused(where: str) -> None:
         predicate(where, LEVELS)
 
 
+@pytest.mark.parametrize("where", ["vehicle = 'user_turn'", "guard and vehicle='user_turn'"])
+def test_a_comparison_by_one_equals_sign_names_the_two(where: str) -> None:
+    with pytest.raises(ConfigError, match=r"is not an expression: .*; two equals signs compare: =="):
+        predicate(where, LEVELS)
+
+
+@pytest.mark.parametrize("where", ["vehicle ==", "vehicle == 'a' 'b", "guard <= (", "guard != ("])
+def test_another_broken_expression_is_not_told_about_equals_signs(where: str) -> None:
+    with pytest.raises(ConfigError, match="is not an expression") as refused:
+        predicate(where, LEVELS)
+    assert "equals" not in str(refused.value)
+
+
 @pytest.mark.parametrize("where", ["vehicel == 'x'", {"vehicel": "x"}])
 def test_an_unknown_axis_names_the_nearest(where: object) -> None:
     with pytest.raises(ConfigError, match="did you mean 'vehicle'"):
