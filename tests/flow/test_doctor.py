@@ -37,7 +37,7 @@ def test_killed_at_every_step_and_by_two_drivers_nothing_is_lost_or_doubled(proj
 def test_a_healthy_store_is_not_accused(patient: Patient) -> None:
     assert len(patient.recorded()) == 6
     assert list(wrongs(patient, patient.expected())) == []
-    assert patient.left_behind() == []
+    assert patient.left_behind() == {}
 
 
 def test_a_doubled_a_foreign_and_a_damaged_row_are_seen(patient: Patient) -> None:
@@ -54,9 +54,11 @@ def test_a_doubled_a_foreign_and_a_damaged_row_are_seen(patient: Patient) -> Non
 def test_what_still_runs_is_seen(tmp_path: Path) -> None:
     patient = Patient(tmp_path, INLINE)
     driver = patient.start("limit=6")
-    assert patient.left_behind() == [driver.pid]
+    (left,) = patient.left_behind().items()
+    assert left[0] == driver.pid
+    assert "-m orchestrator" in left[1]
     driver.communicate(timeout=60)
-    assert patient.left_behind() == []
+    assert patient.left_behind() == {}
 
 
 def test_a_kill_that_never_happened_is_no_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,3 +74,16 @@ def test_a_part_that_was_deleted_runs_again_and_nothing_else(patient: Patient) -
     assert patient.recorded() != before
     patient.start("limit=6").communicate(timeout=60)
     assert patient.recorded() == before
+
+
+def test_an_agent_of_rays_that_looks_for_its_head_is_no_finding_and_a_worker_is(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    living = {
+        1: "ray::DashboardAgent",
+        2: "ray::RuntimeEnvAgent",
+        3: "ray::Actor.run",
+        4: "python -m orchestrator Agent",
+    }
+    monkeypatch.setattr(patient, "living", lambda: living)
+    assert patient.left_behind() == {3: living[3], 4: living[4]}
