@@ -74,12 +74,12 @@ def _carried_out(given: Sequence[str]) -> int:
     parser.add_argument("--quiet", action="store_true", help="print problems only")
     known, rest = parser.parse_known_args(given)
     composed = config.load([_as_text(word) for word in (*known.overrides, *rest)], known.config_dir)
+    if (composed.run.mode == "replay") != (composed.run.cell is not None):
+        raise ConfigError("mode=replay and cell=… go together: the id of a recorded cell, or its beginning")
     if composed.run.mode == "plan":
         return show_plan(composed)
     if composed.run.mode == "doctor":
         return COMPLETE if doctor.examine(composed) else INCOMPLETE
-    if (composed.run.mode == "replay") != (composed.run.cell is not None):
-        raise ConfigError("mode=replay and cell=… go together: the id of a recorded cell, or its beginning")
     if composed.run.mode == "replay":
         return replay_cell(composed, known.config_dir)
     return run(composed, ["python", "-m", "orchestrator", *given], is_quiet=known.quiet)

@@ -128,13 +128,14 @@ def _first_problem(where: str, schema: type[Any], refusal: ValidationError) -> s
 
 def _siblings(schema: Any, path: Sequence[int | str]) -> set[str]:
     """Field names of the nested schema that `path` leads to, as far as annotations tell."""
+    found = _specs_in(schema)
     for step in path:
-        field = getattr(schema, "model_fields", {}).get(step)
-        nested = _specs_in(field.annotation) if field else _specs_in(schema)
-        if not nested:
-            return set()
-        schema = next((spec for spec in nested if step in _tags(spec)), nested[0])
-    return set(getattr(schema, "model_fields", {}))
+        below = [
+            spec for one in found if step in one.model_fields for spec in _specs_in(one.model_fields[step].annotation)
+        ]
+        # A step that is no field is a place in a list, or the kind that chooses among several.
+        found = below or [one for one in found if step in _tags(one)] or found
+    return {name for one in found for name in one.model_fields}
 
 
 def _specs_in(annotation: Any) -> list[Any]:

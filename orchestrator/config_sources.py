@@ -138,6 +138,9 @@ class Sources:
         if unknown := re.search(r"Could not override '([^']+)'", text):
             # A mapping is merged key by key: the cause names the one that is not there.
             return self._unknown_key(getattr(error.__cause__, "full_key", None) or unknown[1])
+        merged = re.search(r"Error merging override ([^=\s]+)=", text)
+        if merged and "DictConfig with ListConfig" in f"{text} {error.__cause__}":
+            return f"{merged[1]} is a mapping, {{name: …}}, and was given a list"
         key = re.sub(r"^model_\d+\.", "", getattr(error, "full_key", None) or "")
         if isinstance(error, MissingMandatoryValue):
             return f"{key} is ???: give it a value"
