@@ -99,7 +99,10 @@ def test_a_batch_that_gives_another_reply_ends_the_model_s_run_and_says_so(
     block_episodes: int,
     num_invalid: int,
 ) -> None:
-    """The block in which it was seen is invalid, what was to come is missing, and neither is complete."""
+    """The block in which it was seen is invalid, what was to come is missing, and neither is complete.
+
+    lm-evaluation-harness#704, #3357: another batch size gave other results, and nothing said so.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(engines, "load", lambda spec, **_: Batched(spec, on_row(0)))
     said = ["model=scripted", "executor=inline", "tracking=off", f"block_episodes={block_episodes}", "limit=12"]

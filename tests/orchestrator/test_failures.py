@@ -82,7 +82,7 @@ def test_budgets_of_the_classes_are_separate() -> None:
 
 
 def test_the_first_retry_goes_elsewhere() -> None:
-    """Although where it failed a slot is free long before."""
+    """Although where it failed a slot is free long before. ray#65862: it was made where it had failed."""
     sim = Simulated([ONE, ONE], load_s=0.01)
     sim.place_fate = on(0, LOST, "a/0/0")
     sim.takes_s = lambda block: 0.1 if "a/0/0" in episodes(block) else 1.0
@@ -99,6 +99,7 @@ def test_where_there_is_one_place_the_retry_is_made_there() -> None:
 
 
 def test_a_device_that_fails_what_others_finish_is_cordoned_and_reported() -> None:
+    """ray#54576: a bad machine went on taking work."""
     sim, told = Simulated([ONE, ONE, ONE]), Told()
     sim.place_fate = on(1, BUG)
     outcome = play({"a": make_blocks("a", 60)}, sim, told)
@@ -131,6 +132,7 @@ def test_a_cordoned_device_is_better_than_none() -> None:
 
 
 def test_what_needs_more_memory_gets_a_larger_slot_and_the_rest_keeps_its_own() -> None:
+    """ray#45257: a retry had the memory that had been too little."""
     sim = Simulated([Resources(4, 0)])
     sizes: list[float] = []
 

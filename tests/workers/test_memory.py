@@ -61,7 +61,10 @@ print(len(felt))
 def test_whatever_memory_is_left_rows_are_those_of_plenty_or_it_is_said_to_be_too_little(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """Real allocations of a real model that fail wherever they happen to fail."""
+    """Real allocations of a real model that fail wherever they happen to fail.
+
+    lm-evaluation-harness#1678, #2458: a batch that was tried out beforehand was too large for a later one.
+    """
     command = [sys.executable, "-c", STARVED, str(tmp_path_factory.mktemp("store"))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -113,6 +116,7 @@ def test_a_block_for_which_there_is_no_memory_on_any_rung_is_not_the_trials_faul
     ],
 )
 def test_every_librarys_way_to_say_full_is_known_and_other_errors_are_not(words: str) -> None:
+    """ray#59395: an error of the device is told from one of the item."""
     with pytest.raises(OutOfMemory):
         raise_if_full(RuntimeError(words))
     raise_if_full(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))

@@ -253,6 +253,8 @@ def test_a_slot_whose_room_is_gone_does_not_wait_for_ever(cluster: Cluster, tmp_
 def test_a_machine_that_joins_is_used_and_one_that_leaves_is_done_without(
     cluster: Cluster, executor: RayExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """ray#50640, ray#41285: a machine that is taken away used up the retries of what ran there."""
+
     def operate() -> Iterator[None]:
         while len(pids(tmp_path)) < 2:
             yield

@@ -63,6 +63,7 @@ def test_numbers_in_the_yaml_are_kept(cores: list[int], cpus: float) -> None:
 
 
 def test_a_model_on_gpus_gets_a_slot_a_gpu_and_its_part_of_the_cores() -> None:
+    """hydra#1331: several GPUs of one machine were not used at once."""
     found = share(Device(gpus=1), [*machines(16, gpus=4), *machines(64)])
     assert (found.num_threads, found.slots_per_node) == (4, 4)
     assert share(Device(gpus=2), machines(16, gpus=4)).slots_per_node == 2

@@ -34,6 +34,7 @@ QWEN = {
 def test_every_kind_of_state_answers_as_it_does_alone(
     llama: Engine, ids: tuple[int, ...], make_pool: Make, num_rows: int, sync_every: int
 ) -> None:
+    """transformers#30378, vllm#5898, lm-evaluation-harness#1645: a row of a batch had not the reply it has alone."""
     answers = check(make_pool(llama, num_rows=num_rows, sync_every=sync_every), llama, ids, mixed())
     assert {answer.batch for answer in answers} == {f"{num_rows}x256"}
 
