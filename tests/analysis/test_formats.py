@@ -74,7 +74,7 @@ def test_blobs_intervals_and_lists_are_text_and_no_python(ask, value, text):
 
 
 def test_csv_tells_null_from_the_empty_text_and_is_read_back_whole(ask, tmp_path):
-    values = ["''", "null", "'a,b'", "'say \"x\"'", "E'two\\nlines'", "E'\\r'", "' spaced '", "'é'"]
+    values = ["''", "null", "'a,b'", "'say \"x\"'", "E'two\\nlines'", "E'end\\r'", "' spaced '", "'é'"]
     query = f"select {', '.join(f'{value} as c{place}' for place, value in enumerate(values))}"
     out = ask("sql", query, "--format", "csv")[1]
     assert out.splitlines()[1].startswith('"",,"a,b",')
