@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import analysis
+from workers import studies
 from workers.identity import Identity, canonical, digest
 from workers.schema import MISSING, PLAN, RUN, Column, arrow_schema
 from workers.studies.rollback import AXES, MEASURES
@@ -89,7 +90,8 @@ class StoreBuilder:
         self.root = root
         self.num_parts = 0
         self.num_runs = 0
-        self._write("trials/rollback", [], arrow_schema("rollback", (*AXES, *MEASURES)), "empty")
+        for study in map(studies.get, studies.names()):
+            self._write(f"trials/{study.name}", [], arrow_schema(study.name, study.columns), "empty")
         for folder, columns in (("plans", PLAN), ("runs", RUN), ("missing", MISSING)):
             self._write(folder, [], _schema(columns), "empty")
 
