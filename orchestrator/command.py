@@ -148,7 +148,7 @@ def _say(prepared: Prepared, result: Result, answers: Answers, tracker_folder: P
             hint = f" ({preview.RETRY})" if status == "error" else ""
             print(f"  {count} {status}{hint}, most often: {one_line(reason, 300)}")
     for reason, count in result.missing.most_common():
-        print(f"  {count} missing: {plain(reason)}")
+        print(f"  {count} missing: {plain(masked(reason))}")
     for model, reason in result.stopped.items():
         print(f"  {plain(model)} was stopped: {one_line(reason, 300)}")
     for line in preview.unplanned(prepared):

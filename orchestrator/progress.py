@@ -16,6 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.secrets import masked
 from orchestrator.terminal import plain
 from orchestrator.tracking.tally import PROBLEMS, Tally
 
@@ -163,8 +164,8 @@ class Progress:
 
 
 def one_line(text: str, limit: int = 500) -> str:
-    """Hostile text as one harmless line."""
-    safe = plain(" ".join(text[: 4 * limit].split()))
+    """Hostile text as one harmless line without secrets."""
+    safe = plain(masked(" ".join(text[: 4 * limit].split())))
     return safe if len(safe) <= limit else safe[: limit - 1] + "…"
 
 

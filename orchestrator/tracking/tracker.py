@@ -12,7 +12,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
 
-from orchestrator.secrets import without_secrets
+from orchestrator.secrets import masked, without_secrets
 from orchestrator.terminal import plain
 from orchestrator.tracking.feed import Feed, Message
 from orchestrator.tracking.tally import PROBLEMS, Tally
@@ -204,4 +204,4 @@ def _is_silenced() -> bool:
 
 
 def _to_stderr(message: str) -> None:
-    print(plain(message), file=sys.stderr)
+    print(plain(masked(message)), file=sys.stderr)

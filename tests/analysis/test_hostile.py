@@ -9,6 +9,7 @@ import re
 import subprocess
 import unicodedata
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow.parquet as pq
 import pytest
@@ -56,20 +57,21 @@ def test_no_field_of_csv_begins_a_formula_and_numbers_stay_numbers(ask):
     assert ask("csv", 'select 1 as "=1+1"') == "'=1+1\n1\n"
 
 
-@pytest.mark.browser
-@pytest.mark.skipif(BROWSER is None, reason="needs chromium: no browser was found, so nothing was opened")
-@pytest.mark.parametrize("harmless", [True, False])
-def test_a_real_browser_runs_nothing_of_the_page(make_store, tmp_path, harmless):
-    """The image alone acts in a page of no care, so the test would see it; an alert would hold the browser there."""
-    word = " ".join(MARKUP.values())
-    page = tmp_path / "page.html"
-    text = written(make_store("results"), word, page)
-    if not harmless:
-        page.write_text(f"<!DOCTYPE html><title>Residue</title><body>{MARKUP['image']}</body>", encoding="utf-8")
-    log = tmp_path / "requests.json"
+class Seen(NamedTuple):
+    """What a browser made of a page: its title at the end, whether a script asked or said something, the document."""
+
+    title: str
+    has_asked: bool
+    has_said: bool
+    document: str
+
+
+def opened(page: Path, folder: Path) -> Seen:
+    """Open the page in a real browser; an alert would hold it there."""
+    log = folder / "requests.json"
     flags = (
         *FLAGS,
-        f"--user-data-dir={tmp_path / 'profile'}",
+        f"--user-data-dir={folder / 'profile'}",
         f"--log-net-log={log}",
         "--enable-logging=stderr",
         "--timeout=8000",
@@ -79,11 +81,25 @@ def test_a_real_browser_runs_nothing_of_the_page(make_store, tmp_path, harmless)
     )
     title = re.search(r"<title>(.*?)</title>", done.stdout)
     assert title, done.stderr[-2000:]
-    asked = f"http://127.0.0.1:9/{MARK}" in Path(log).read_text(encoding="utf-8", errors="replace")
-    said = f'"{MARK}"' in done.stderr or "CONSOLE" in done.stderr
+    has_asked = f"http://127.0.0.1:9/{MARK}" in log.read_text(encoding="utf-8", errors="replace")
+    has_said = f'"{MARK}"' in done.stderr or "CONSOLE" in done.stderr
+    return Seen(title[1], has_asked, has_said, done.stdout)
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium: no browser was found, so nothing was opened")
+@pytest.mark.parametrize("harmless", [True, False])
+def test_a_real_browser_runs_nothing_of_the_page(make_store, tmp_path, harmless):
+    """The image alone acts in a page of no care, so the test would see it."""
+    word = " ".join(MARKUP.values())
+    page = tmp_path / "page.html"
+    text = written(make_store("results"), word, page)
+    if not harmless:
+        page.write_text(f"<!DOCTYPE html><title>Residue</title><body>{MARKUP['image']}</body>", encoding="utf-8")
+    title, has_asked, has_said, document = opened(page, tmp_path)
     if harmless:
-        assert (MARK in title[1], asked, said) == (False, False, False)
+        assert (MARK in title, has_asked, has_said) == (False, False, False)
         assert MARK in text
-        assert "<script" not in done.stdout
+        assert "<script" not in document
     else:
-        assert (MARK in title[1], asked) == (True, True)
+        assert (MARK in title, has_asked) == (True, True)

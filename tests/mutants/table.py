@@ -1358,4 +1358,11 @@ MUTANTS = (
         "plain(str(error))",
         ("tests/orchestrator/test_secrets.py::test_a_secret_of_the_command_line_is_in_no_error",),
     ),
+    Mutant(
+        "a secret of the environment in a run's line",
+        "orchestrator/progress.py",
+        'plain(masked(" ".join(text[: 4 * limit].split())))',
+        'plain(" ".join(text[: 4 * limit].split()))',
+        ("tests/flow/test_hostile.py::test_hostile_errors_are_kept_and_tell_neither_a_secret_nor_an_escape",),
+    ),
 )
